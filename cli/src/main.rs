@@ -1,0 +1,2 @@
+//! flotilla
+fn main() {}

@@ -1,0 +1,1 @@
+//! ARM as its clients see it, from records of the real one.

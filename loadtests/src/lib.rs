@@ -1,0 +1,4 @@
+//! The local world: a real control plane, the ARM simulator, and the scenarios run against them.
+
+pub mod armsim;
+pub mod control_plane;

@@ -1,0 +1,1 @@
+//! The edge to Azure Resource Manager: calls, credentials, errors, long-running operations.

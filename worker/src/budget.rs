@@ -1,0 +1,1 @@
+//! Spends the worker's part of ARM's rate limits.

@@ -1,0 +1,1 @@
+//! Decides what an object needs, and does it.
