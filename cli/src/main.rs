@@ -1,2 +1,3 @@
-//! flotilla
+//! The one binary: `flotilla coordinator`, `flotilla worker`, and the tools.
+
 fn main() {}
