@@ -4,8 +4,9 @@
 //! together; a heavy namespace is cut by kind and a heavy kind in it by UID, all by the same mechanism.
 
 use std::fmt;
+use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{GroupKind, v1};
 
@@ -15,7 +16,10 @@ fn fnv1a(text: &str) -> u64 {
 }
 
 /// Where an object stands in the key space.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+///
+/// Written as its hexadecimal parts with dots between them and zero parts left off at the end; in JSON too, because a
+/// JSON number does not hold 64 bits everywhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// Hash of the namespace's name.
     pub namespace: u64,
@@ -53,12 +57,44 @@ impl fmt::Display for Key {
     }
 }
 
+/// A text that names no place in the key space.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is no key: it takes one to three hexadecimal numbers with dots between them")]
+pub struct NotAKey(String);
+
+impl FromStr for Key {
+    type Err = NotAKey;
+
+    fn from_str(text: &str) -> Result<Self, NotAKey> {
+        let no_key = || NotAKey(text.to_owned());
+        let mut parts = [0; 3];
+        for (index, part) in text.split('.').enumerate() {
+            *parts.get_mut(index).ok_or_else(no_key)? = u64::from_str_radix(part, 16).map_err(|_| no_key())?;
+        }
+        let [namespace, kind, uid] = parts;
+        Ok(Self { namespace, kind, uid })
+    }
+}
+
+impl Serialize for Key {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// A half-open range of keys; without an end it reaches to the end of the key space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct KeyRange {
     /// First key inside.
     pub start: Key,
     /// First key outside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<Key>,
 }
 
@@ -69,6 +105,26 @@ impl KeyRange {
     /// Whether the key lies inside.
     pub fn contains(&self, key: &Key) -> bool {
         self.start <= *key && self.end.is_none_or(|end| *key < end)
+    }
+
+    /// Whether no key lies inside.
+    pub fn is_empty(&self) -> bool {
+        self.end.is_some_and(|end| end <= self.start)
+    }
+
+    /// Whether every key of the other lies inside.
+    pub fn covers(&self, other: &KeyRange) -> bool {
+        self.start <= other.start && (self.end.is_none() || other.end.is_some_and(|end| Some(end) <= self.end))
+    }
+
+    /// The keys that lie in both, if any.
+    pub fn intersection(&self, other: &KeyRange) -> Option<KeyRange> {
+        let end = match (self.end, other.end) {
+            (Some(one), Some(two)) => Some(one.min(two)),
+            (one, two) => one.or(two),
+        };
+        let both = KeyRange { start: self.start.max(other.start), end };
+        (!both.is_empty()).then_some(both)
     }
 
     /// Whether the two share a key.
@@ -130,6 +186,27 @@ mod tests {
         let range = KeyRange { start, end: Some(next) };
         assert!(range.contains(&Key::of("team-a", &kind, "1f0c")));
         assert!(!range.contains(&Key::of("team-b", &kind, "1f0c")));
+    }
+
+    #[test]
+    fn keys_survive_their_text_form() {
+        let whole = Key { namespace: u64::MAX, kind: 0, uid: 7 };
+        for key in [Key::MIN, Key::of_namespace("default"), Key { kind: 1, ..Key::MIN }, whole] {
+            assert_eq!(key.to_string().parse::<Key>().unwrap(), key);
+        }
+        for text in ["", "x", "1.2.3.4", "1..2"] {
+            assert!(text.parse::<Key>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn intersection_and_cover_agree() {
+        let at = |namespace| Key { namespace, ..Key::MIN };
+        let range = |start, end: Option<u64>| KeyRange { start: at(start), end: end.map(at) };
+        assert_eq!(range(1, Some(5)).intersection(&range(3, None)), Some(range(3, Some(5))));
+        assert_eq!(range(1, Some(3)).intersection(&range(3, None)), None);
+        assert!(KeyRange::ALL.covers(&range(3, None)) && range(3, None).covers(&range(3, Some(9))));
+        assert!(!range(3, Some(9)).covers(&range(3, None)) && !range(3, Some(9)).covers(&range(2, Some(4))));
     }
 
     #[test]

@@ -1,0 +1,42 @@
+//! Names one of ARM's token buckets, and whose turn it is to spend from it.
+
+use std::fmt;
+
+pub use flotilla_proto::{BucketKey, Class};
+
+/// Why a call is made, in the order in which calls are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// Somebody changed the object and watches for the result.
+    UserChange,
+    /// The object is being deleted.
+    Delete,
+    /// Asks how far a long-running operation is.
+    Poll,
+    /// Tries again after an error.
+    Retry,
+    /// Looks whether an unchanged object still is as it should be.
+    Resync,
+}
+
+impl Priority {
+    /// All of them, most urgent first.
+    pub const ALL: [Self; 5] = [Self::UserChange, Self::Delete, Self::Poll, Self::Retry, Self::Resync];
+
+    /// The word used in metric labels.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::UserChange => "user_change",
+            Self::Delete => "delete",
+            Self::Poll => "poll",
+            Self::Retry => "retry",
+            Self::Resync => "resync",
+        }
+    }
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
