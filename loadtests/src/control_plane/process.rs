@@ -1,0 +1,197 @@
+//! One server process: its output in a log file, stopped with a deadline, and never alive longer than we are.
+//!
+//! *Guarantee:* the kernel kills the child when our process ends in whatever way (panic, abort, SIGKILL). It ties that
+//! promise to the *thread* that spawned the child, so one thread, which lives as long as the process, spawns them all.
+//! *Caveat:* what the child has spawned itself is not covered; neither etcd nor kube-apiserver spawns anything.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getpid, getppid};
+use tokio::time::{Instant, sleep};
+
+use super::Error;
+
+/// How often an exit is looked for: short beside the seconds that these servers take, long beside a system call.
+const EXIT_POLL: Duration = Duration::from_millis(20);
+
+/// How much of a log goes into an error: the last messages of a server, not its start.
+const LOG_TAIL: u64 = 4096;
+
+/// A running server. Dropping it kills it.
+#[derive(Debug)]
+pub(super) struct Process {
+    name: &'static str,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `program`; its output is appended to `log`.
+    pub(super) fn spawn(name: &'static str, program: &Path, args: &[String], log: &Path) -> Result<Self, Error> {
+        let failed = |source| Error::Spawn { program: program.to_owned(), source };
+        let output = File::options().create(true).append(true).open(log).map_err(failed)?;
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().map_err(failed)?)
+            .stderr(output)
+            // Ctrl-C in a terminal is for us, who then stop the servers in order.
+            .process_group(0);
+        let child = spawn_on_lasting_thread(command).map_err(failed)?;
+        Ok(Self { name, child, log: log.to_owned() })
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// An error with the end of the log, if the server has exited.
+    pub(super) fn check_running(&mut self) -> Result<(), Error> {
+        match self.child.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => Err(Error::Exited { name: self.name, status: say(status), log: self.log_tail() }),
+            Err(source) => Err(Error::File { path: self.log.clone(), source }),
+        }
+    }
+
+    /// The last lines that the server wrote.
+    pub(super) fn log_tail(&self) -> String {
+        let read = || -> io::Result<String> {
+            let mut file = File::open(&self.log)?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL)))?;
+            let mut tail = Vec::new();
+            file.read_to_end(&mut tail)?;
+            Ok(String::from_utf8_lossy(&tail).into_owned())
+        };
+        read().unwrap_or_else(|error| format!("(no log: {error})"))
+    }
+
+    /// Asks the server to end and waits; kills it when the deadline has passed.
+    pub(super) async fn stop(mut self, within: Duration) -> Result<(), Error> {
+        let name = self.name;
+        let failed = |source| Error::Stop { name, source };
+        let deadline = Instant::now() + within;
+        self.signal(Signal::SIGTERM).map_err(failed)?;
+        while Instant::now() < deadline {
+            if self.child.try_wait().map_err(failed)?.is_some() {
+                return Ok(());
+            }
+            sleep(EXIT_POLL).await;
+        }
+        tracing::warn!(server = self.name, ?within, "Server did not stop in time and is killed");
+        self.kill().map_err(failed)
+    }
+
+    /// Kills the server and waits until it is gone.
+    pub(super) fn kill(&mut self) -> io::Result<()> {
+        self.child.kill()?;
+        self.child.wait().map(drop)
+    }
+
+    fn signal(&mut self, signal: Signal) -> io::Result<()> {
+        if self.child.try_wait()?.is_some() {
+            return Ok(());
+        }
+        // Not reaped yet, so the id is still the child's.
+        let id = i32::try_from(self.id()).map_err(io::Error::other)?;
+        kill(Pid::from_raw(id), signal).map_err(io::Error::from)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Err(error) = self.kill() {
+            tracing::warn!(server = self.name, %error, "Failed to kill server");
+        }
+    }
+}
+
+fn say(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => status.to_string(),
+    }
+}
+
+type Job = (Command, SyncSender<io::Result<Child>>);
+
+fn spawn_on_lasting_thread(mut command: Command) -> io::Result<Child> {
+    static SPAWNER: OnceLock<Sender<Job>> = OnceLock::new();
+    die_with_parent(&mut command);
+    let spawner = SPAWNER.get_or_init(|| {
+        let (sender, jobs) = channel::<Job>();
+        thread::spawn(move || {
+            for (mut command, answer) in jobs {
+                // The caller blocks until it has the answer, so there is always somebody to take it.
+                let _ = answer.send(command.spawn());
+            }
+        });
+        sender
+    });
+    let (answer, child) = sync_channel(1);
+    spawner.send((command, answer)).map_err(io::Error::other)?;
+    child.recv().map_err(io::Error::other)?
+}
+
+fn die_with_parent(command: &mut Command) {
+    let parent = getpid();
+    let set = move || {
+        set_pdeathsig(Signal::SIGKILL)?;
+        // The parent may have died before the line above; then nobody will send that signal.
+        if getppid() == parent { Ok(()) } else { Err(Errno::ESRCH.into()) }
+    };
+    #[expect(unsafe_code, reason = "the parent-death signal can be set in the child only; two system calls, no memory")]
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed: prctl and getppid are.
+    unsafe {
+        command.pre_exec(set);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, log: &Path) -> Process {
+        Process::spawn("sh", Path::new("/bin/sh"), &["-c".to_owned(), script.to_owned()], log).unwrap()
+    }
+
+    #[tokio::test]
+    async fn exit_is_reported_with_the_end_of_the_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut process = shell("echo port is taken >&2; exit 3", &dir.path().join("log"));
+        let error = loop {
+            match process.check_running() {
+                Ok(()) => sleep(EXIT_POLL).await,
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(error.contains("exit code 3") && error.contains("port is taken"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn server_that_ignores_the_request_is_killed_at_the_deadline() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        let process = shell("trap '' TERM; echo ready; while :; do sleep 0.05; done", &log);
+        let id = Pid::from_raw(i32::try_from(process.id()).unwrap());
+        while !process.log_tail().contains("ready") {
+            sleep(EXIT_POLL).await;
+        }
+        process.stop(Duration::from_millis(200)).await.unwrap();
+        assert!(kill(id, None).is_err(), "the process is still there");
+    }
+}
