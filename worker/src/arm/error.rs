@@ -1,0 +1,412 @@
+//! Why a call to ARM failed: what kind of failure, how bad, when to try again, and what to tell people.
+//!
+//! No text here holds a token, a body that we sent, or the query of a URL, which may be signed.
+
+mod advice;
+mod category;
+mod classify;
+mod fault;
+
+use std::fmt;
+use std::time::Duration;
+
+pub use category::{Category, Retry, Severity};
+use classify::{Pace, Verdict, classify};
+pub use fault::Fault;
+
+use super::call::Verb;
+use super::rate::Observation;
+
+/// Settings that cannot be used; the process should not start with them.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A variable whose value makes no sense.
+    #[error("{key} is {value:?}, but must be {wanted}")]
+    Value {
+        /// Name of the variable.
+        key: &'static str,
+        /// What it says.
+        value: String,
+        /// What it should say.
+        wanted: &'static str,
+    },
+
+    /// The extra CA cannot be read.
+    #[error("failed to read the certificates of {path}")]
+    Ca {
+        /// Path of the PEM file.
+        path: std::path::PathBuf,
+        /// Cause.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+
+    /// The HTTP client cannot be built.
+    #[error("failed to build the HTTP client")]
+    Client(#[source] reqwest::Error),
+}
+
+/// Which call an error belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Context {
+    /// Method; none for an operation's own end.
+    pub verb: Option<Verb>,
+    /// Path of what was called, without a query.
+    pub path: String,
+    /// Client id of the caller.
+    pub client_id: String,
+    /// Tenant of the caller.
+    pub tenant: String,
+    /// Where the caller's credential came from.
+    pub origin: String,
+}
+
+impl Context {
+    fn identity(&self) -> String {
+        if self.client_id.is_empty() {
+            return "the identity".to_owned();
+        }
+        if self.origin.is_empty() {
+            return format!("client {}", self.client_id);
+        }
+        format!("client {} ({})", self.client_id, self.origin)
+    }
+
+    /// Resource provider namespace, for example `Microsoft.App`.
+    fn namespace(&self) -> Option<&str> {
+        resource_type(&self.path).0
+    }
+}
+
+/// A call to ARM that failed, or a long-running operation that ended badly.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    context: Context,
+    cause: Cause,
+    verdict: Verdict,
+    retry_after: Option<Duration>,
+    request_id: Option<String>,
+    correlation_id: Option<String>,
+    rate: Observation,
+}
+
+enum Cause {
+    /// ARM answered, but not with a 2xx.
+    Refused { status: u16, fault: Fault },
+    /// A long-running operation ended in Failed or Canceled.
+    Operation { fault: Fault },
+    /// No answer.
+    Unanswered { source: azure_core::Error },
+    /// No token.
+    NoToken { fault: Fault, source: Option<azure_core::Error> },
+    /// Not sent: the body is larger than ARM takes.
+    TooLarge { bytes: usize },
+    /// Not sent: a URL that would take our token to a host outside of ARM.
+    ForeignHost { host: String },
+    /// Not sent: the path is no path.
+    BadUrl { detail: String },
+}
+
+/// ARM refuses larger request bodies.
+pub const BODY_LIMIT: usize = 4 * 1024 * 1024;
+
+/// What else an answer said.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    /// `Retry-After`, by our clock.
+    pub retry_after: Option<Duration>,
+    /// `x-ms-request-id`.
+    pub request_id: Option<String>,
+    /// `x-ms-correlation-request-id`.
+    pub correlation_id: Option<String>,
+    /// What the headers say about ARM's budget.
+    pub rate: Observation,
+}
+
+impl Error {
+    /// ARM answered with `status`, which is not 2xx.
+    pub fn refused(context: Context, status: u16, body: &[u8], extras: Extras) -> Self {
+        let fault = Fault::parse(body);
+        let verdict = classify(&resource_type(&context.path).1, status, &fault);
+        let mut error = Self::new(context, Cause::Refused { status, fault }, verdict);
+        error.0.retry_after = extras.retry_after;
+        error.0.request_id = extras.request_id;
+        error.0.correlation_id = extras.correlation_id;
+        error.0.rate = extras.rate;
+        if verdict.category != Category::Throttled {
+            // A 429 that means a lock must not park a whole bucket.
+            error.0.rate.throttled_for = None;
+        }
+        error
+    }
+
+    /// A long-running operation on the resource at `context.path` ended badly.
+    pub fn operation(context: Context, code: &str, message: &str) -> Self {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let fault = Fault { code: some(code), message: some(message), inner: Vec::new() };
+        let verdict = classify(&resource_type(&context.path).1, 0, &fault);
+        Self::new(context, Cause::Operation { fault }, verdict)
+    }
+
+    pub(super) fn unanswered(context: Context, source: azure_core::Error) -> Self {
+        Self::new(context, Cause::Unanswered { source }, verdict(Category::Unreachable, Pace::Fast))
+    }
+
+    pub(super) fn no_token(context: Context, fault: Fault, source: Option<azure_core::Error>) -> Self {
+        Self::new(context, Cause::NoToken { fault, source }, verdict(Category::Authentication, Pace::Fast))
+    }
+
+    pub(super) fn too_large(context: Context, bytes: usize) -> Self {
+        Self::new(context, Cause::TooLarge { bytes }, verdict(Category::Invalid, Pace::UntilSpecChanges))
+    }
+
+    pub(super) fn foreign_host(context: Context, host: String) -> Self {
+        Self::new(context, Cause::ForeignHost { host }, verdict(Category::Unknown, Pace::Slow))
+    }
+
+    pub(super) fn bad_url(context: Context, detail: String) -> Self {
+        Self::new(context, Cause::BadUrl { detail }, verdict(Category::Invalid, Pace::UntilSpecChanges))
+    }
+
+    fn new(context: Context, cause: Cause, verdict: Verdict) -> Self {
+        Self(Box::new(Inner {
+            context,
+            cause,
+            verdict,
+            retry_after: None,
+            request_id: None,
+            correlation_id: None,
+            rate: Observation::default(),
+        }))
+    }
+
+    pub(super) fn with_extras(mut self, extras: Extras) -> Self {
+        self.0.retry_after = extras.retry_after.or(self.0.retry_after);
+        self.0.rate = extras.rate;
+        self
+    }
+
+    /// What kind of thing is wrong.
+    pub fn category(&self) -> Category {
+        self.0.verdict.category
+    }
+
+    /// How bad it is. A failed DELETE is never more than a warning, so that deleting goes on.
+    pub fn severity(&self) -> Severity {
+        match self.0.context.verb {
+            Some(Verb::Delete) => Severity::Warning,
+            _ => self.0.verdict.severity,
+        }
+    }
+
+    /// When another try makes sense.
+    pub fn retry(&self) -> Retry {
+        match (self.0.retry_after, self.0.verdict.pace) {
+            (Some(wait), Pace::Fast | Pace::Slow) => Retry::After(wait),
+            (None, Pace::Slow) if self.0.verdict.category == Category::Throttled => {
+                self.0.rate.throttled_for.map_or(Retry::Slow, Retry::After)
+            }
+            (_, Pace::Fast) => Retry::Fast,
+            (_, Pace::Slow) => Retry::Slow,
+            (_, Pace::VerySlow) => Retry::VerySlow,
+            (_, Pace::UntilSpecChanges) => Retry::UntilSpecChanges,
+        }
+    }
+
+    /// The reason to put into a condition: ARM's own code where it gave one.
+    pub fn reason(&self) -> &str {
+        match &self.0.cause {
+            Cause::Refused { status, fault } => word(fault).unwrap_or(match status {
+                400 => "BadRequest",
+                401 => "AuthenticationFailed",
+                403 => "AuthorizationFailed",
+                404 | 410 => "NotFound",
+                408 | 504 => "GatewayTimeout",
+                409 => "Conflict",
+                412 => "PreconditionFailed",
+                429 => "TooManyRequests",
+                500..=503 | 505..=599 => "ServerError",
+                _ => "UnknownError",
+            }),
+            Cause::Operation { fault } => word(fault).unwrap_or("OperationFailed"),
+            Cause::Unanswered { .. } => "AzureUnreachable",
+            Cause::NoToken { .. } => "AuthenticationFailed",
+            Cause::TooLarge { .. } => "RequestContentTooLarge",
+            Cause::ForeignHost { .. } => "ForeignHost",
+            Cause::BadUrl { .. } => "InvalidResourceId",
+        }
+    }
+
+    /// HTTP status, if there was an answer.
+    pub fn status(&self) -> Option<u16> {
+        match self.0.cause {
+            Cause::Refused { status, .. } => Some(status),
+            _ => None,
+        }
+    }
+
+    /// Error code as ARM gave it.
+    pub fn code(&self) -> Option<&str> {
+        self.fault()?.code.as_deref()
+    }
+
+    /// Code and messages as ARM gave them.
+    pub fn fault(&self) -> Option<&Fault> {
+        match &self.0.cause {
+            Cause::Refused { fault, .. } | Cause::Operation { fault } | Cause::NoToken { fault, .. } => Some(fault),
+            _ => None,
+        }
+    }
+
+    /// The resource, or all of its group, is not there: for a DELETE that is success.
+    pub fn is_gone(&self) -> bool {
+        matches!(self.status(), Some(404 | 410))
+    }
+
+    /// Not sent, because the URL leads out of this cloud's ARM.
+    pub fn is_foreign_host(&self) -> bool {
+        matches!(self.0.cause, Cause::ForeignHost { .. })
+    }
+
+    /// How long Azure asked to wait, by our clock.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+
+    /// What the answer said about ARM's budget; empty if there was none.
+    pub fn rate(&self) -> &Observation {
+        &self.0.rate
+    }
+
+    /// `x-ms-request-id`: what Azure's support asks for.
+    pub fn request_id(&self) -> Option<&str> {
+        self.0.request_id.as_deref()
+    }
+
+    /// `x-ms-correlation-request-id`: finds the call in Azure's activity log.
+    pub fn correlation_id(&self) -> Option<&str> {
+        self.0.correlation_id.as_deref()
+    }
+
+    /// The cause and the next step, for a condition or an event.
+    pub fn message(&self) -> String {
+        let context = &self.0.context;
+        let cause = match &self.0.cause {
+            Cause::Refused { status, fault } => match fault.text() {
+                text if text.is_empty() => format!("{} was answered with {status} and no reason", self.call()),
+                text => text,
+            },
+            Cause::Operation { fault } => match fault.text() {
+                text if text.is_empty() => format!("the long-running operation on {} failed without a reason", context.path),
+                text => text,
+            },
+            Cause::Unanswered { source } => format!("{} got no answer: {}", self.call(), chain(source)),
+            Cause::NoToken { fault, source } => {
+                let text = fault.text();
+                let text = if text.is_empty() { source.as_ref().map(chain).unwrap_or_default() } else { text };
+                format!("Entra gives tenant {} {} no token: {text}", context.tenant, context.identity())
+            }
+            Cause::TooLarge { bytes } => {
+                format!("the request for {} has {bytes} bytes; ARM takes {BODY_LIMIT}", context.path)
+            }
+            Cause::ForeignHost { host } => {
+                format!("not called: {host} is not a host of this cloud's ARM, and would be given our token")
+            }
+            Cause::BadUrl { detail } => format!("{:?} is no path of ARM: {detail}", context.path),
+        };
+        let step = advice::next_step(self.category(), self.reason(), self.retry(), context);
+        format!("{}. Next: {step}.", cause.trim_end_matches(['.', ' ']))
+    }
+
+    fn call(&self) -> String {
+        match self.0.context.verb {
+            Some(verb) => format!("{verb} {}", self.0.context.path),
+            None => self.0.context.path.clone(),
+        }
+    }
+}
+
+const fn verdict(category: Category, pace: Pace) -> Verdict {
+    let severity = if matches!(pace, Pace::UntilSpecChanges) { Severity::Error } else { Severity::Warning };
+    Verdict { category, pace, severity }
+}
+
+/// A code that can be a reason of a condition; numbers cannot.
+fn word(fault: &Fault) -> Option<&str> {
+    let code = fault.code.as_deref()?;
+    let fits = code.starts_with(|first: char| first.is_ascii_alphabetic())
+        && code.len() <= 256
+        && code.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | ','));
+    fits.then_some(code)
+}
+
+/// An error with its causes, without a URL's query.
+fn chain(error: &azure_core::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// Provider namespace and resource type (`Microsoft.App/jobs`) at the end of a path.
+fn resource_type(path: &str) -> (Option<&str>, String) {
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let Some(at) = segments.iter().rposition(|segment| segment.eq_ignore_ascii_case("providers")) else {
+        let group = segments.len() >= 3 && segments[2].eq_ignore_ascii_case("resourceGroups");
+        let kind = if group { "Microsoft.Resources/resourceGroups" } else { "" };
+        return (group.then_some("Microsoft.Resources"), kind.to_owned());
+    };
+    let Some(namespace) = segments.get(at + 1).copied() else { return (None, String::new()) };
+    let types = segments[at + 2..].iter().step_by(2);
+    (Some(namespace), types.fold(namespace.to_owned(), |all, part| all + "/" + part))
+}
+
+/// A wait for people.
+fn seconds(wait: Duration) -> String {
+    let seconds = wait.as_secs_f64().ceil();
+    if seconds >= 120.0 { format!("{:.0} min", (seconds / 60.0).ceil()) } else { format!("{seconds:.0} s") }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "failed to {}: {}", self.call(), self.reason())?;
+        match self.status() {
+            Some(status) => write!(f, " ({status})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("call", &self.call())
+            .field("reason", &self.reason())
+            .field("status", &self.status())
+            .field("category", &self.category())
+            .field("retry", &self.retry())
+            .field("request_id", &self.request_id())
+            .field("text", &self.fault().map(Fault::text))
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0.cause {
+            Cause::Unanswered { source } | Cause::NoToken { source: Some(source), .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
