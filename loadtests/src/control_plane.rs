@@ -5,6 +5,7 @@
 //! removed by the next start. *Caveats:* no controller manager runs: nothing collects garbage, makes service accounts
 //! or completes the deletion of a namespace, so tests take a fresh namespace each and leave it.
 
+pub mod audit;
 mod binaries;
 mod certificates;
 mod directory;
@@ -158,6 +159,11 @@ impl ControlPlane {
     /// One JSON event per line for each answered request: verb, user agent, object and result.
     pub fn audit_log_path(&self) -> PathBuf {
         self.layout.audit_log()
+    }
+
+    /// The audit log so far, in the order of the answers.
+    pub fn audit_events(&self) -> Result<Vec<audit::Event>, Error> {
+        audit::read(&self.audit_log_path())
     }
 
     /// Where the servers' logs lie.

@@ -37,7 +37,7 @@ impl Certificates {
     /// Makes all of them in `dir`.
     pub(super) fn create(dir: &Path) -> Result<Self, Error> {
         let ca = authority()?;
-        let mut serving = leaf("kube-apiserver", ExtendedKeyUsagePurpose::ServerAuth)?;
+        let mut serving = leaf("kube-apiserver", ExtendedKeyUsagePurpose::ServerAuth);
         serving.subject_alt_names = CertificateParams::new([
             "localhost".to_owned(),
             "127.0.0.1".to_owned(),
@@ -46,7 +46,7 @@ impl Certificates {
             "kubernetes.default.svc".to_owned(),
         ])?
         .subject_alt_names;
-        let mut admin = leaf("flotilla-admin", ExtendedKeyUsagePurpose::ClientAuth)?;
+        let mut admin = leaf("flotilla-admin", ExtendedKeyUsagePurpose::ClientAuth);
         admin.distinguished_name.push(DnType::OrganizationName, "system:masters");
 
         let ca_file = dir.join("ca.pem");
@@ -72,13 +72,13 @@ fn authority() -> Result<CertifiedIssuer<'static, KeyPair>, Error> {
     Ok(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?)
 }
 
-fn leaf(name: &str, usage: ExtendedKeyUsagePurpose) -> Result<CertificateParams, Error> {
+fn leaf(name: &str, usage: ExtendedKeyUsagePurpose) -> CertificateParams {
     let mut params = named(name);
     params.is_ca = IsCa::ExplicitNoCa;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![usage];
     params.use_authority_key_identifier_extension = true;
-    Ok(params)
+    params
 }
 
 /// Valid from last year to the year after next: rcgen's own default is the years 1975 to 4096.

@@ -26,7 +26,7 @@ impl Default for Options {
             binaries: None,
             feature_gates: Vec::new(),
             api_server_args: Vec::new(),
-            ready_within: Duration::from_secs(120),
+            ready_within: Duration::from_mins(2),
             stop_within: Duration::from_secs(15),
         }
     }
