@@ -1,0 +1,285 @@
+//! A kind with its types: what it is owned by, how its resources are named in ARM, and its versions.
+
+mod name;
+
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+use crate::arm_id::ArmId;
+use crate::catalog::{Export, KindEntry, VersionEntry};
+use crate::graph::{Graph, Node, NodeId};
+use crate::shape::{self, Object};
+
+pub use name::{NameContext, NameError, NameRule};
+
+/// What a resource of a kind belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// Nothing: a resource of the subscription or the tenant.
+    None,
+    /// A resource of this kind; the owner's field has a name or an ARM id.
+    Kind {
+        /// The owner's group.
+        group: String,
+        /// The owner's kind.
+        kind: String,
+    },
+    /// Any resource, which it extends; the owner's field also has a group and a kind.
+    Extension,
+}
+
+/// Where in ARM a kind without an owner lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In the tenant.
+    Tenant,
+    /// In a subscription.
+    Subscription,
+    /// In a resource group, or below a resource.
+    Owner,
+    /// On any resource.
+    Extension,
+}
+
+/// Why an ARM id can't be the owner's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OwnerError {
+    /// It is of another type.
+    #[error("owner {id} is of type {found}, but {kind} belongs to a resource of type {expected}")]
+    Type {
+        /// The id.
+        id: ArmId,
+        /// Its type.
+        found: String,
+        /// The type it must have.
+        expected: String,
+        /// The kind that is owned.
+        kind: String,
+    },
+    /// The kind has no owner, so there is nothing to place it under.
+    #[error("{kind} has an owner, but none is given")]
+    Missing {
+        /// The kind.
+        kind: String,
+    },
+    /// Types between the owner's and the kind's own have names that nobody gives.
+    #[error("the ARM type {arm_type} is not directly below {owner}")]
+    Gap {
+        /// The kind's type.
+        arm_type: String,
+        /// The owner.
+        owner: ArmId,
+    },
+}
+
+/// A kind with its types.
+#[derive(Debug)]
+pub struct Kind {
+    entry: KindEntry,
+    graph: Arc<Graph>,
+    versions: Vec<Version>,
+}
+
+/// A served version of a kind. Its shapes are made when they are first used.
+#[derive(Debug)]
+pub struct Version {
+    name: String,
+    api_version: String,
+    root: NodeId,
+    graph: Arc<Graph>,
+    /// What bodies need of the kind: payload rules, exports and the place of the owner.
+    entry: KindEntry,
+    spec: OnceLock<Object>,
+    status: OnceLock<Object>,
+}
+
+impl Kind {
+    pub(crate) fn new(entry: KindEntry, graph: Arc<Graph>, roots: &[NodeId]) -> Self {
+        let light = KindEntry { versions: Vec::new(), ..entry.clone() };
+        let version = |(v, &root): (&VersionEntry, &NodeId)| Version {
+            name: v.name.clone(),
+            api_version: v.api_version.clone(),
+            root,
+            graph: Arc::clone(&graph),
+            entry: light.clone(),
+            spec: OnceLock::new(),
+            status: OnceLock::new(),
+        };
+        let versions = entry.versions.iter().zip(roots).map(version).collect();
+        Self { entry, graph, versions }
+    }
+
+    /// What the index says about it.
+    pub fn entry(&self) -> &KindEntry {
+        &self.entry
+    }
+
+    /// The Kubernetes group.
+    pub fn group(&self) -> &str {
+        &self.entry.group
+    }
+
+    /// The kind's name.
+    pub fn name(&self) -> &str {
+        &self.entry.kind
+    }
+
+    /// The ARM type.
+    pub fn arm_type(&self) -> &str {
+        &self.entry.arm_type
+    }
+
+    /// The served API versions, oldest first.
+    pub fn versions(&self) -> &[Version] {
+        &self.versions
+    }
+
+    /// The version with this name; the storage version is its hub's.
+    pub fn version(&self, name: &str) -> Option<&Version> {
+        let find = |name: &str| self.versions.iter().find(|v| v.name == name);
+        find(name).or_else(|| find(name.strip_suffix("storage")?))
+    }
+
+    /// The version with this ARM api-version.
+    pub fn version_for_api(&self, api_version: &str) -> Option<&Version> {
+        self.versions.iter().find(|v| v.api_version.eq_ignore_ascii_case(api_version))
+    }
+
+    /// The version whose storage version objects are stored in.
+    pub fn hub(&self) -> Option<&Version> {
+        self.version(&self.entry.hub)
+    }
+
+    /// What a resource of this kind belongs to.
+    pub fn owner(&self) -> Owner {
+        match (&self.entry.owner, self.scope()) {
+            (_, Scope::Extension) => Owner::Extension,
+            (Some((group, kind)), _) => Owner::Kind { group: group.clone(), kind: kind.clone() },
+            (None, _) => Owner::None,
+        }
+    }
+
+    /// Where resources of this kind live.
+    pub fn scope(&self) -> Scope {
+        if self.entry.owner.is_some() {
+            return Scope::Owner;
+        }
+        match self.entry.scopes {
+            s if s & 16 != 0 => Scope::Extension,
+            s if s & 8 != 0 => Scope::Owner,
+            s if s & 4 != 0 => Scope::Subscription,
+            _ => Scope::Tenant,
+        }
+    }
+
+    /// Refuses an owner of the wrong type.
+    pub fn check_owner(&self, owner: &ArmId) -> Result<(), OwnerError> {
+        let expected = match self.owner() {
+            Owner::None | Owner::Extension => return Ok(()),
+            Owner::Kind { ref group, ref kind } if group == "resources.azure.com" && kind == "ResourceGroup" => {
+                "Microsoft.Resources/resourceGroups".to_owned()
+            }
+            Owner::Kind { .. } => self.entry.arm_type.rsplit_once('/').map(|(parent, _)| parent.to_owned()).unwrap_or_default(),
+        };
+        let found = owner.resource_type();
+        if found.eq_ignore_ascii_case(&expected) {
+            return Ok(());
+        }
+        Err(OwnerError::Type { id: owner.clone(), found, expected, kind: self.entry.kind.clone() })
+    }
+
+    /// The ARM id of a resource of this kind. Kinds without an owner need the subscription instead.
+    pub fn arm_id(&self, owner: Option<&ArmId>, subscription: &str, name: &str) -> Result<ArmId, OwnerError> {
+        let arm_type = &self.entry.arm_type;
+        let Some(owner) = owner else {
+            return match self.scope() {
+                Scope::Tenant => Ok(ArmId::tenant_resource(arm_type, name)),
+                Scope::Subscription if arm_type.eq_ignore_ascii_case("Microsoft.Resources/resourceGroups") => {
+                    Ok(ArmId::resource_group(subscription, name))
+                }
+                Scope::Subscription => Ok(ArmId::subscription(subscription).extension(arm_type, name)),
+                Scope::Owner | Scope::Extension => Err(OwnerError::Missing { kind: self.entry.kind.clone() }),
+            };
+        };
+        self.check_owner(owner)?;
+        if self.scope() == Scope::Extension {
+            return Ok(owner.extension(arm_type, name));
+        }
+        let parent = owner.resource_type();
+        match arm_type.rsplit_once('/') {
+            Some((above, segment)) if above.eq_ignore_ascii_case(&parent) => Ok(owner.child(segment, name)),
+            Some((above, _)) if !above.contains('/') => Ok(owner.extension(arm_type, name)),
+            _ => Err(OwnerError::Gap { arm_type: arm_type.clone(), owner: owner.clone() }),
+        }
+    }
+
+    /// How a resource of this kind gets its ARM name.
+    pub fn name_rule(&self) -> NameRule {
+        let version = self.hub().or(self.versions.last());
+        version.map_or(NameRule::AzureName, Version::name_rule)
+    }
+
+    /// The ARM name of an object: its azureName, its own name, the type's fixed name or a UUID, as the kind has it.
+    pub fn arm_name(&self, context: &NameContext<'_>, spec: &Value) -> Result<String, NameError> {
+        name::arm_name(self, context, spec)
+    }
+
+    /// How many nodes the kind's types have.
+    pub fn node_count(&self) -> usize {
+        self.graph.len()
+    }
+}
+
+impl Version {
+    /// The Kubernetes version, as in `v1api20250101`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The ARM api-version, as in `2025-01-01`.
+    pub fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    /// The fields of the spec, less azureName, owner and operatorSpec.
+    pub fn spec(&self) -> &Object {
+        self.spec.get_or_init(|| shape::spec(&self.graph, self.root))
+    }
+
+    /// The fields of the status, less the conditions.
+    pub fn status_shape(&self) -> &Object {
+        self.status.get_or_init(|| shape::status(&self.graph, self.root))
+    }
+
+    /// The type graph, and the node of the body in it.
+    pub fn types(&self) -> (&Graph, NodeId) {
+        (&self.graph, self.root)
+    }
+
+    /// What the index says about the kind; its list of versions is empty here.
+    pub(crate) fn entry(&self) -> &KindEntry {
+        &self.entry
+    }
+
+    /// What can be written to Secrets and config maps by name in this version.
+    pub fn exports(&self) -> impl Iterator<Item = &Export> {
+        self.entry.exports.iter().filter(|e| e.versions.is_empty() || e.versions.contains(&self.name))
+    }
+
+    /// The type of the body's `name`.
+    pub(crate) fn name_node(&self) -> Option<&Node> {
+        let props = match self.graph.node(self.root) {
+            Node::Object { props, .. } => props,
+            Node::Union { base, .. } => base,
+            _ => return None,
+        };
+        props.iter().find(|p| &*p.name == "name").map(|p| self.graph.node(p.node))
+    }
+
+    /// How a resource gets its ARM name in this version.
+    pub fn name_rule(&self) -> NameRule {
+        name::rule(self)
+    }
+}
+

@@ -1,0 +1,111 @@
+//! ARM names of objects. Nothing is written back to the object: the same object always gives the same name.
+//!
+//! UUID names are ASO's: a cluster that moves over keeps its role assignments. Its seed is "owner group/owner kind/namespace/owner name" … as in `seed`.
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Kind, Version};
+use crate::graph::Node;
+
+/// ASO's namespace for UUID names.
+const NAMESPACE: Uuid = Uuid::from_u128(0x9a32_9043_7ad7_4b1c_812f_9c7a_93d6_392a);
+
+/// How a kind's resources are named in ARM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// `spec.azureName`, or `metadata.name` without it.
+    AzureName,
+    /// Always this name.
+    Fixed(String),
+    /// `spec.azureName`, or a UUID.
+    Uuid,
+}
+
+/// Who wants a name.
+#[derive(Clone, Copy, Debug)]
+pub struct NameContext<'a> {
+    /// `metadata.namespace`.
+    pub namespace: &'a str,
+    /// `metadata.name`.
+    pub name: &'a str,
+    /// `metadata.uid`; makes the names of `namingConvention: random` differ between objects.
+    pub uid: &'a str,
+}
+
+/// Why an object has no usable ARM name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// azureName is no string.
+    #[error("spec.azureName is not a string")]
+    NotText,
+    /// A name that would change the URL.
+    #[error("spec.azureName {name:?} holds {character:?}, which no ARM name can have")]
+    Character {
+        /// The name.
+        name: String,
+        /// The character.
+        character: char,
+    },
+    /// The name is empty.
+    #[error("spec.azureName is empty")]
+    Empty,
+}
+
+/// Kinds whose name is a UUID unless it is given.
+const UUID_KINDS: [(&str, &str); 3] = [
+    ("authorization.azure.com", "RoleAssignment"),
+    ("authorization.azure.com", "RoleDefinition"),
+    ("documentdb.azure.com", "SqlRoleAssignment"),
+];
+
+pub(super) fn rule(version: &Version) -> NameRule {
+    let entry = version.entry();
+    if UUID_KINDS.contains(&(&entry.group, &entry.kind)) {
+        return NameRule::Uuid;
+    }
+    match version.name_node() {
+        Some(Node::Enum { values, .. }) if !values.is_empty() => NameRule::Fixed(values[0].to_string()),
+        _ => NameRule::AzureName,
+    }
+}
+
+pub(super) fn arm_name(kind: &Kind, context: &NameContext<'_>, spec: &Value) -> Result<String, NameError> {
+    let given = match spec.get("azureName") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(name)) if name.is_empty() => None,
+        Some(Value::String(name)) => Some(name.clone()),
+        Some(_) => return Err(NameError::NotText),
+    };
+    let name = match kind.name_rule() {
+        NameRule::Fixed(name) => name,
+        NameRule::AzureName => given.unwrap_or_else(|| context.name.to_owned()),
+        NameRule::Uuid => given.unwrap_or_else(|| uuid_name(kind, context, spec)),
+    };
+    if name.is_empty() {
+        return Err(NameError::Empty);
+    }
+    match name.chars().find(|c| matches!(c, '/' | '\\' | '?' | '#' | '%') || c.is_control()) {
+        Some(character) => Err(NameError::Character { name, character }),
+        None => Ok(name),
+    }
+}
+
+fn uuid_name(kind: &Kind, context: &NameContext<'_>, spec: &Value) -> String {
+    if Uuid::try_parse(context.name).is_ok() {
+        return context.name.to_owned();
+    }
+    let random = spec.pointer("/operatorSpec/namingConvention").and_then(Value::as_str) == Some("random");
+    let seed = if random { context.uid.to_owned() } else { seed(kind, context, spec) };
+    Uuid::new_v5(&NAMESPACE, seed.as_bytes()).to_string()
+}
+
+/// What the stable UUID is made from: the owner, and the object's own group, kind, namespace and name.
+fn seed(kind: &Kind, context: &NameContext<'_>, spec: &Value) -> String {
+    let owner = |field: &str| spec.pointer(&format!("/owner/{field}")).and_then(Value::as_str).unwrap_or_default();
+    let owner = match owner("armId") {
+        "" => format!("{}/{}/{}", owner("group"), owner("kind"), owner("name")),
+        id => id.to_owned(),
+    };
+    format!("{owner}:{}/{}:{}/{}", kind.group(), kind.name(), context.namespace, context.name)
+}

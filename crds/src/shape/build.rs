@@ -1,0 +1,286 @@
+//! The rules that turn ARM types into the fields of a custom resource.
+//!
+//! *Flattening*: an object called `properties` is replaced by its members, which come after the others so that outer names win. A union, a map,
+//! a `properties` directly inside a `properties`, and kinds that say so keep it.
+//! *Recursion*: a type may occur twice on a path; the property that would enter it a third time is dropped.
+//! *Emptiness*: an object of which nothing is left is dropped, with the property it was for.
+
+use super::{Field, Object, Role, Shape};
+use crate::graph::{Flags, Graph, Node, NodeId, Prop};
+use crate::names;
+
+const ENVELOPE: [&str; 4] = ["id", "name", "type", "apiVersion"];
+/// How often one type may occur on a path.
+const MAX_VISITS: usize = 2;
+
+/// The fields of a spec, less azureName, owner and operatorSpec.
+pub(crate) fn spec(graph: &Graph, root: NodeId) -> Object {
+    Builder { graph, side: Side::Spec, path: Vec::new() }.root(root)
+}
+
+/// The fields of a status, less the conditions.
+pub(crate) fn status(graph: &Graph, root: NodeId) -> Object {
+    Builder { graph, side: Side::Status, path: Vec::new() }.root(root)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Spec,
+    Status,
+}
+
+struct Builder<'a> {
+    graph: &'a Graph,
+    side: Side,
+    /// The objects that are being built, outermost first.
+    path: Vec<NodeId>,
+}
+
+impl Builder<'_> {
+    fn root(mut self, root: NodeId) -> Object {
+        self.path.push(root);
+        let mut object = self.members(root, Place { at_root: true, in_properties: false }).unwrap_or_default();
+        if self.side == Side::Status {
+            for name in ["id", "name", "type"] {
+                if object.field(name).is_none() {
+                    let shape = Shape::String { pattern: None, min: None, max: None };
+                    let arm = vec![name.into()];
+                    object.fields.push(Field { name: name.into(), arm, required: false, shape, role: Role::Value });
+                }
+            }
+        }
+        object
+    }
+
+    /// The members of an object or union.
+    fn members(&mut self, id: NodeId, place: Place) -> Option<Object> {
+        match self.graph.node(id) {
+            Node::Object { props, extra } => {
+                let mut object = Object::default();
+                self.add(&mut object, props, place);
+                if let Some(extra) = *extra
+                    && let Some(shape) = self.shape(extra, Flags::default(), "")
+                {
+                    let field = Field {
+                        name: "additionalProperties".into(),
+                        arm: Vec::new(),
+                        required: false,
+                        shape: Shape::Map(Box::new(shape)),
+                        role: Role::Rest,
+                    };
+                    push(&mut object, field);
+                }
+                Some(object)
+            }
+            Node::Union { discriminator, base, cases } => {
+                let mut object = Object { fields: Vec::new(), discriminator: Some(discriminator.clone()) };
+                for case in cases {
+                    let mut members = Object::default();
+                    self.add(&mut members, base, place);
+                    if let Some(own) = self.members(case.node, place) {
+                        for field in own.fields {
+                            members.fields.retain(|f| f.name != field.name);
+                            members.fields.push(field);
+                        }
+                        members.discriminator = own.discriminator;
+                    }
+                    let name = case.rename.clone().unwrap_or_else(|| names::alternative(&case.value).into());
+                    let role = Role::Alternative(case.value.clone());
+                    object.fields.push(Field { name, arm: Vec::new(), required: false, shape: Shape::Object(members), role });
+                }
+                Some(object)
+            }
+            _ => None,
+        }
+    }
+
+    /// Adds the fields for some properties; flattened ones come last.
+    fn add(&mut self, object: &mut Object, props: &[Prop], place: Place) {
+        let mut flattened = Vec::new();
+        for prop in props {
+            if !self.wanted(prop, place) {
+                continue;
+            }
+            if self.is_flattened(prop, place) {
+                flattened.push(prop);
+            } else {
+                self.add_one(object, prop);
+            }
+        }
+        for prop in flattened {
+            if self.is_open(prop.node) {
+                self.path.push(prop.node);
+                let inner = self.members(prop.node, Place { at_root: false, in_properties: true });
+                self.path.pop();
+                for mut field in inner.unwrap_or_default().fields {
+                    field.arm.insert(0, prop.name.clone());
+                    if object.field(&field.name).is_some() {
+                        field.name = format!("{}_{}", prop.name, field.name).into();
+                    }
+                    object.fields.push(field);
+                }
+            }
+        }
+    }
+
+    fn wanted(&self, prop: &Prop, place: Place) -> bool {
+        let flags = prop.flags;
+        match self.side {
+            Side::Spec => {
+                let envelope = place.at_root && ENVELOPE.contains(&&*prop.name);
+                let read_only = flags.has(Flags::READ_ONLY);
+                flags.has(Flags::IN_SPEC) || !(envelope || read_only || flags.has(Flags::NOT_IN_SPEC) || flags.has(Flags::CHILD_LIST))
+            }
+            Side::Status => !(flags.has(Flags::SECRET) || flags.has(Flags::NOT_IN_STATUS) || place.at_root && &*prop.name == "apiVersion"),
+        }
+    }
+
+    fn is_flattened(&self, prop: &Prop, place: Place) -> bool {
+        let nested = match self.side {
+            Side::Spec => Flags::KEEP_NESTED,
+            Side::Status => Flags::STATUS_NESTED,
+        };
+        &*prop.name == "properties"
+            && !place.in_properties
+            && !prop.flags.has(nested)
+            && matches!(self.graph.node(prop.node), Node::Object { props, .. } if !props.is_empty())
+    }
+
+    /// Whether this type may be entered once more on the present path.
+    fn is_open(&self, id: NodeId) -> bool {
+        self.path.iter().filter(|&&p| p == id).count() < MAX_VISITS
+    }
+
+    fn add_one(&mut self, object: &mut Object, prop: &Prop) {
+        let spec = self.side == Side::Spec;
+        let flags = prop.flags;
+        let arm = vec![prop.name.clone()];
+        let required = spec && flags.has(Flags::REQUIRED) && !flags.has(Flags::OPTIONAL);
+        if spec && flags.has(Flags::REFERENCE)
+            && let Some((shape, many)) = self.reference(prop.node, flags)
+        {
+            let name = prop.rename.clone().unwrap_or_else(|| names::reference(&prop.name, many).into());
+            if flags.has(Flags::COMPAT) {
+                let role = Role::InsteadOf(prop.name.clone());
+                if let Some(plain) = self.shape(prop.node, Flags::default(), &prop.name) {
+                    let field = Field { name: prop.name.clone(), arm: arm.clone(), required: false, shape: plain, role: Role::Value };
+                    push(object, field);
+                }
+                push(object, Field { name, arm, required: false, shape, role });
+            } else {
+                push(object, Field { name, arm, required, shape, role: Role::Value });
+            }
+            return;
+        }
+        let Some(shape) = self.shape(prop.node, flags, &prop.name) else { return };
+        let name = prop.rename.clone().unwrap_or_else(|| prop.name.clone());
+        let from_config = spec && flags.has(Flags::FROM_CONFIG);
+        if from_config {
+            let role = Role::InsteadOf(name.clone());
+            let sibling = format!("{name}FromConfig").into();
+            push(object, Field { name: sibling, arm: arm.clone(), required: false, shape: Shape::ConfigKey, role });
+        }
+        push(object, Field { name, arm, required: required && !from_config, shape, role: Role::Value });
+    }
+
+    /// The reference, or list or map of references, in place of this type.
+    fn reference(&self, id: NodeId, flags: Flags) -> Option<(Shape, bool)> {
+        let one = || Shape::Reference { well_known: flags.has(Flags::WELL_KNOWN) };
+        match self.graph.node(id) {
+            Node::String { .. } | Node::Enum { .. } | Node::Any => Some((one(), false)),
+            Node::Array { item, min, max } if matches!(self.graph.node(*item), Node::String { .. } | Node::Enum { .. }) => {
+                Some((Shape::List { item: Box::new(one()), min: *min, max: *max }, true))
+            }
+            Node::Object { props, extra: Some(extra) }
+                if props.is_empty() && matches!(self.graph.node(*extra), Node::String { .. } | Node::Enum { .. }) =>
+            {
+                Some((Shape::Map(Box::new(one())), true))
+            }
+            _ => None,
+        }
+    }
+
+    fn shape(&mut self, id: NodeId, flags: Flags, name: &str) -> Option<Shape> {
+        let spec = self.side == Side::Spec;
+        let node = self.graph.node(id);
+        if spec && flags.has(Flags::SECRET) {
+            match node {
+                Node::String { .. } | Node::Enum { .. } => return Some(Shape::SecretKey),
+                Node::Any | Node::AnyMap => return Some(Shape::SecretMap),
+                node if node.is_map() => return Some(Shape::SecretMap),
+                _ => {}
+            }
+        }
+        if spec && name == "userAssignedIdentities" && node.is_map() {
+            return Some(Shape::Identities);
+        }
+        match node {
+            Node::Object { props, extra: Some(extra) } if props.is_empty() => {
+                if !self.is_open(id) {
+                    return None;
+                }
+                self.path.push(id);
+                let value = self.shape(*extra, Flags::default(), "");
+                self.path.pop();
+                Some(match value? {
+                    Shape::Any => Shape::AnyMap,
+                    value => Shape::Map(Box::new(value)),
+                })
+            }
+            Node::Object { .. } | Node::Union { .. } => {
+                if !self.is_open(id) {
+                    return None;
+                }
+                self.path.push(id);
+                let object = self.members(id, Place { at_root: false, in_properties: name == "properties" });
+                self.path.pop();
+                object.filter(|o| !o.fields.is_empty()).map(Shape::Object)
+            }
+            Node::Array { item, min, max } => {
+                let (min, max) = if spec { (*min, *max) } else { (None, None) };
+                self.shape(*item, flags.without(Flags::FROM_CONFIG), "").map(|item| Shape::List { item: Box::new(item), min, max })
+            }
+            Node::Enum { values, .. } if spec && !flags.has(Flags::ANY_VALUE) => {
+                let mut values = values.clone();
+                values.sort();
+                Some(Shape::Enum(values))
+            }
+            Node::Enum { .. } => Some(Shape::String { pattern: None, min: None, max: None }),
+            Node::String { pattern, min, max } if spec => Some(Shape::String { pattern: pattern.clone(), min: *min, max: *max }),
+            Node::String { .. } => Some(Shape::String { pattern: None, min: None, max: None }),
+            Node::Integer { min, max } if spec => Some(Shape::Integer { min: *min, max: *max }),
+            Node::Integer { .. } if flags.has(Flags::STATUS_NUMBER) => Some(Shape::Number { min: None, max: None }),
+            Node::Integer { .. } => Some(Shape::Integer { min: None, max: None }),
+            Node::Number { min, max } if spec => Some(Shape::Number { min: *min, max: *max }),
+            Node::Number { .. } => Some(Shape::Number { min: None, max: None }),
+            Node::Boolean => Some(Shape::Boolean),
+            Node::Any => Some(Shape::Any),
+            Node::AnyMap => Some(Shape::AnyMap),
+            Node::Resource { read_only } => self.embedded(*read_only),
+        }
+    }
+
+    /// Another resource: only its id.
+    fn embedded(&self, read_only: bool) -> Option<Shape> {
+        let (name, shape) = match self.side {
+            Side::Spec if read_only => return None,
+            Side::Spec => ("reference", Shape::Reference { well_known: false }),
+            Side::Status => ("id", Shape::String { pattern: None, min: None, max: None }),
+        };
+        let field = Field { name: name.into(), arm: vec!["id".into()], required: false, shape, role: Role::Value };
+        Some(Shape::Object(Object { fields: vec![field], discriminator: None }))
+    }
+}
+
+/// Where an object stands; it decides what happens to a member called `properties`.
+#[derive(Clone, Copy)]
+struct Place {
+    at_root: bool,
+    in_properties: bool,
+}
+
+fn push(object: &mut Object, field: Field) {
+    if object.field(&field.name).is_none() {
+        object.fields.push(field);
+    }
+}
