@@ -1,3 +1,8 @@
 //! The coordinator: one elected leader decides which worker owns which shard and what each may spend.
 
 pub mod budget;
+pub mod handoff;
+pub mod load;
+pub mod membership;
+pub mod placement;
+pub mod shard_map;
