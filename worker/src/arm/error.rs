@@ -72,6 +72,11 @@ impl Context {
         format!("client {} ({})", self.client_id, self.origin)
     }
 
+    /// Type of the resource that was called, for example `Microsoft.App/jobs`; empty where the path has none.
+    pub fn resource_type(&self) -> String {
+        resource_type(&self.path).1
+    }
+
     /// Resource provider namespace, for example `Microsoft.App`.
     fn namespace(&self) -> Option<&str> {
         resource_type(&self.path).0
@@ -99,7 +104,7 @@ enum Cause {
     /// No answer.
     Unanswered { source: azure_core::Error },
     /// No token.
-    NoToken { fault: Fault, source: Option<azure_core::Error> },
+    NoToken { fault: Fault },
     /// Not sent: the body is larger than ARM takes.
     TooLarge { bytes: usize },
     /// Not sent: a URL that would take our token to a host outside of ARM.
@@ -153,8 +158,10 @@ impl Error {
         Self::new(context, Cause::Unanswered { source }, verdict(Category::Unreachable, Pace::Fast))
     }
 
-    pub(super) fn no_token(context: Context, fault: Fault, source: Option<azure_core::Error>) -> Self {
-        Self::new(context, Cause::NoToken { fault, source }, verdict(Category::Authentication, Pace::Fast))
+    /// Entra gave no token: it `refused` us, or it did not answer as it should.
+    pub(super) fn no_token(context: Context, fault: Fault, refused: bool) -> Self {
+        let category = if refused { Category::Authentication } else { Category::Unreachable };
+        Self::new(context, Cause::NoToken { fault }, verdict(category, Pace::Fast))
     }
 
     pub(super) fn too_large(context: Context, bytes: usize) -> Self {
@@ -231,6 +238,7 @@ impl Error {
             }),
             Cause::Operation { fault } => word(fault).unwrap_or("OperationFailed"),
             Cause::Unanswered { .. } => "AzureUnreachable",
+            Cause::NoToken { .. } if self.category() == Category::Unreachable => "EntraUnreachable",
             Cause::NoToken { .. } => "AuthenticationFailed",
             Cause::TooLarge { .. } => "RequestContentTooLarge",
             Cause::ForeignHost { .. } => "ForeignHost",
@@ -254,7 +262,7 @@ impl Error {
     /// Code and messages as ARM gave them.
     pub fn fault(&self) -> Option<&Fault> {
         match &self.0.cause {
-            Cause::Refused { fault, .. } | Cause::Operation { fault } | Cause::NoToken { fault, .. } => Some(fault),
+            Cause::Refused { fault, .. } | Cause::Operation { fault } | Cause::NoToken { fault } => Some(fault),
             _ => None,
         }
     }
@@ -262,6 +270,20 @@ impl Error {
     /// The resource, or all of its group, is not there: for a DELETE that is success.
     pub fn is_gone(&self) -> bool {
         matches!(self.status(), Some(404 | 410))
+    }
+
+    /// The resource provider that the subscription has to register first.
+    ///
+    /// ARM names it in the message, because a resource may need another provider than its own.
+    pub fn unregistered(&self) -> Option<&str> {
+        if self.category() != Category::NotRegistered {
+            return None;
+        }
+        let named = self.fault().and_then(|fault| fault.message.as_deref()).and_then(|text| {
+            let name = text.split_once("namespace '")?.1.split_once('\'')?.0;
+            (!name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '.')).then_some(name)
+        });
+        named.or_else(|| self.0.context.namespace())
     }
 
     /// Not sent, because the URL leads out of this cloud's ARM.
@@ -302,10 +324,8 @@ impl Error {
                 text => text,
             },
             Cause::Unanswered { source } => format!("{} got no answer: {}", self.call(), chain(source)),
-            Cause::NoToken { fault, source } => {
-                let text = fault.text();
-                let text = if text.is_empty() { source.as_ref().map(chain).unwrap_or_default() } else { text };
-                format!("Entra gives tenant {} {} no token: {text}", context.tenant, context.identity())
+            Cause::NoToken { fault } => {
+                format!("Entra gives {} of tenant {} no token: {}", context.identity(), context.tenant, fault.text())
             }
             Cause::TooLarge { bytes } => {
                 format!("the request for {} has {bytes} bytes; ARM takes {BODY_LIMIT}", context.path)
@@ -315,7 +335,7 @@ impl Error {
             }
             Cause::BadUrl { detail } => format!("{:?} is no path of ARM: {detail}", context.path),
         };
-        let step = advice::next_step(self.category(), self.reason(), self.retry(), context);
+        let step = advice::next_step(self.category(), self.reason(), self.retry(), context, self.unregistered());
         format!("{}. Next: {step}.", cause.trim_end_matches(['.', ' ']))
     }
 
@@ -402,7 +422,7 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0.cause {
-            Cause::Unanswered { source } | Cause::NoToken { source: Some(source), .. } => Some(source),
+            Cause::Unanswered { source } => Some(source),
             _ => None,
         }
     }

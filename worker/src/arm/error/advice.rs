@@ -4,7 +4,7 @@ use super::category::{Category, Retry};
 use super::{Context, seconds};
 
 /// Says what the reader can do about an error.
-pub(super) fn next_step(category: Category, code: &str, retry: Retry, context: &Context) -> String {
+pub(super) fn next_step(category: Category, code: &str, retry: Retry, context: &Context, provider: Option<&str>) -> String {
     let who = context.identity();
     match (category, code) {
         (Category::Throttled, _) => match retry {
@@ -29,7 +29,7 @@ pub(super) fn next_step(category: Category, code: &str, retry: Retry, context: &
         (Category::MissingDependency, _) => {
             "another resource has to be there and ready first; tried again by itself".to_owned()
         }
-        (Category::NotRegistered, _) => match context.namespace() {
+        (Category::NotRegistered, _) => match provider {
             Some(namespace) => format!(
                 "the subscription has to register {namespace}; done by itself where {who} may, otherwise run: \
                  az provider register --namespace {namespace}"

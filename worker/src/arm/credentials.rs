@@ -1,0 +1,190 @@
+//! Finds the identity that an object is to be reconciled with.
+//!
+//! First the Secret that the object's annotation names, then the Secret `aso-credential` of its namespace, then the
+//! operator's own settings. A Secret is read only when an object of its namespace asks, and seldom; what is kept of it is
+//! the identity. One identity, and so one set of tokens, serves all who use the same credential, and another takes its
+//! place as soon as the Secret's data change.
+
+mod error;
+mod format;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+pub use error::Error;
+use format::Credential;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+
+use super::client::Client;
+use super::error::ConfigError;
+use super::identity::{Cloud, Identity, Origin};
+use super::token::Tokens;
+
+/// Name of the Secret that holds a namespace's credential.
+pub const NAMESPACE_SECRET: &str = "aso-credential";
+/// Annotation that names the Secret of one object.
+pub const ANNOTATION: &str = "serviceoperator.azure.com/credential-from";
+
+/// The operator's own settings.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The cloud, for Secrets that name none.
+    cloud: Arc<Cloud>,
+    /// The operator's own credential; none if every namespace brings one.
+    global: Option<Credential>,
+    /// Secrets may name another cloud.
+    multi_cloud: bool,
+    /// How long a Secret is trusted to be unchanged.
+    trust: Duration,
+}
+
+impl Settings {
+    /// Reads the `AZURE_…` variables.
+    pub fn from_env(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let set = |key: &str| variable(key).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+        let [endpoint, audience, authority] = Cloud::PUBLIC.map(str::to_owned);
+        let cloud = Arc::new(Cloud::new(
+            &set("AZURE_RESOURCE_MANAGER_ENDPOINT").unwrap_or(endpoint),
+            &set("AZURE_RESOURCE_MANAGER_AUDIENCE").unwrap_or(audience),
+            &set("AZURE_AUTHORITY_HOST").unwrap_or(authority),
+        )?);
+        Ok(Self {
+            global: format::global(set, &cloud)?,
+            cloud,
+            multi_cloud: variable("ALLOW_MULTI_ENV_MANAGEMENT").is_some_and(|text| text.trim().eq_ignore_ascii_case("true")),
+            trust: Duration::from_secs(10),
+        })
+    }
+
+    /// The same settings with another time for which a Secret is trusted to be unchanged.
+    pub fn trusting_secrets_for(self, trust: Duration) -> Self {
+        Self { trust, ..self }
+    }
+}
+
+/// Finds identities. Shared by all who reconcile.
+pub struct Resolver {
+    kube: kube::Client,
+    client: Client,
+    settings: Settings,
+    global: Option<Arc<Identity>>,
+    /// What each Secret held when it was last read.
+    secrets: Mutex<HashMap<(String, String), Arc<Slot>>>,
+    /// Tokens by credential, as long as an identity has them.
+    tokens: Mutex<HashMap<[u8; 32], Weak<Tokens>>>,
+}
+
+type Slot = tokio::sync::Mutex<Option<Known>>;
+
+struct Known {
+    read: Instant,
+    fingerprint: Option<[u8; 32]>,
+    found: Result<Arc<Identity>, Error>,
+}
+
+/// Secrets remembered; above it the ones that nobody asked about for a while go.
+const REMEMBERED: usize = 1024;
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
+
+impl Resolver {
+    /// A resolver that reads Secrets with `kube` and fetches tokens over the connections of `client`.
+    pub fn new(kube: kube::Client, client: Client, settings: Settings) -> Self {
+        let mut resolver = Self {
+            kube,
+            client,
+            settings,
+            global: None,
+            secrets: Mutex::default(),
+            tokens: Mutex::default(),
+        };
+        resolver.global = resolver.settings.global.clone().map(|found| resolver.identity(found, Origin::Global));
+        resolver
+    }
+
+    /// The identity for an object of `namespace` whose annotation says `credential_from`.
+    pub async fn for_object(&self, namespace: &str, credential_from: Option<&str>) -> Result<Arc<Identity>, Error> {
+        if let Some(name) = credential_from {
+            if name.is_empty() || name.contains('/') {
+                return Err(Error::BadName { name: name.to_owned() });
+            }
+            return self.of_secret(namespace, name).await;
+        }
+        match self.of_secret(namespace, NAMESPACE_SECRET).await {
+            Err(Error::NoSecret { .. }) => {
+                self.global.clone().ok_or_else(|| Error::Nothing { namespace: namespace.to_owned() })
+            }
+            found => found,
+        }
+    }
+
+    /// Forgets what a Secret held; the next object that needs it reads it again. For wake-ups.
+    pub fn forget(&self, namespace: &str, name: &str) {
+        lock(&self.secrets).remove(&(namespace.to_owned(), name.to_owned()));
+    }
+
+    async fn of_secret(&self, namespace: &str, name: &str) -> Result<Arc<Identity>, Error> {
+        let slot = self.slot(namespace, name);
+        // Held while the Secret is read: the others who want it wait for that one answer.
+        let mut known = slot.lock().await;
+        if let Some(known) = known.as_ref().filter(|known| known.read.elapsed() < self.settings.trust) {
+            return known.found.clone();
+        }
+        let api = Api::<Secret>::namespaced(self.kube.clone(), namespace);
+        let read = api.get_opt(name).await;
+        let (fingerprint, found) = match read {
+            Ok(Some(secret)) => {
+                let parsed = format::scoped(&secret, namespace, name, &self.settings.cloud, self.settings.multi_cloud);
+                let fingerprint = parsed.as_ref().ok().map(|found| found.fingerprint);
+                let unchanged = known.take().filter(|known| fingerprint.is_some() && known.fingerprint == fingerprint);
+                let found = match unchanged {
+                    Some(known) => known.found,
+                    None => parsed.map(|found| {
+                        let origin = Origin::Secret { namespace: namespace.to_owned(), name: name.to_owned() };
+                        tracing::info!(namespace, name, client_id = %found.client_id, "Read a credential");
+                        self.identity(found, origin)
+                    }),
+                };
+                (fingerprint, found)
+            }
+            Ok(None) => (None, Err(Error::NoSecret { namespace: namespace.to_owned(), name: name.to_owned() })),
+            // Not remembered: the next one asks again.
+            Err(error) => return Err(Error::unreadable(namespace, name, error)),
+        };
+        *known = Some(Known { read: Instant::now(), fingerprint, found: found.clone() });
+        found
+    }
+
+    fn slot(&self, namespace: &str, name: &str) -> Arc<Slot> {
+        let mut secrets = lock(&self.secrets);
+        if secrets.len() >= REMEMBERED {
+            secrets.retain(|_, slot| match slot.try_lock() {
+                Ok(known) => known.as_ref().is_some_and(|known| known.read.elapsed() < FORGOTTEN_AFTER),
+                Err(_) => true,
+            });
+        }
+        secrets.entry((namespace.to_owned(), name.to_owned())).or_default().clone()
+    }
+
+    fn identity(&self, found: Credential, origin: Origin) -> Arc<Identity> {
+        let Credential { subscription, tenant, client_id, cloud, proof, fingerprint } = found;
+        let tokens = {
+            let mut all = lock(&self.tokens);
+            all.retain(|_, tokens| tokens.strong_count() > 0);
+            all.get(&fingerprint).and_then(Weak::upgrade).unwrap_or_else(|| {
+                let tokens = Arc::new(Tokens::new(&tenant, &client_id, proof, cloud.clone(), &self.client));
+                all.insert(fingerprint, Arc::downgrade(&tokens));
+                tokens
+            })
+        };
+        Arc::new(Identity { subscription, tenant, client_id, cloud, origin, tokens })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;
