@@ -1,0 +1,101 @@
+//! Decides the next step for an object that somebody deleted.
+//!
+//! The finalizer goes when Azure has no such resource, when there never was one, or when policy says that the resource
+//! stays. No error but those that prove absence lets the object go, and none ends the retries.
+
+use jiff::Timestamp;
+
+use super::{Observed, look_again, rest};
+use crate::arm::error::{Category, Retry};
+use crate::engine::condition::{Ready, Reason};
+use crate::engine::live::{Live, State};
+use crate::engine::memory::{Outcome, Trouble};
+use crate::engine::object::Policy;
+use crate::engine::plan::Plan;
+use crate::engine::queue::Class;
+
+pub(super) fn decide(o: &Observed, now: Timestamp) -> Plan {
+    if !o.object.finalizer {
+        return Plan::Nothing;
+    }
+    if o.object.resource_id.is_none() {
+        return Plan::RemoveFinalizer { why: "nothing was sent to Azure" };
+    }
+    match o.policy {
+        Policy::Manage => {}
+        Policy::Skip => return Plan::RemoveFinalizer { why: "policy skip leaves the resource alone" },
+        Policy::DetachOnDelete => return Plan::RemoveFinalizer { why: "policy detach-on-delete keeps the resource" },
+    }
+    if o.memory.deleted {
+        return Plan::RemoveFinalizer { why: "the resource is gone" };
+    }
+    // A PUT that still runs does not matter any more.
+    if let Some(operation) = o.operation.as_ref().filter(|operation| operation.deletes) {
+        match operation.outcome {
+            Outcome::Done => return Plan::RemoveFinalizer { why: "the resource is gone" },
+            Outcome::Failed => return Plan::DropOperation,
+            Outcome::Running(until) if until <= now => return Plan::Poll,
+            Outcome::Running(until) => {
+                return Plan::Wait {
+                    ready: Some(Ready::deleting("Azure is deleting the resource.")),
+                    until,
+                    class: Class::Operation,
+                    waits_for: Vec::new(),
+                };
+            }
+        }
+    }
+    let resting = o.memory.resting_at(o.object.generation, now);
+    let explaining = o.memory.delete_refused && o.desired.is_some();
+    if !explaining && let Some(resting) = resting {
+        return rest(o, &resting.trouble, resting.until);
+    }
+    let Some(desired) = &o.desired else { return Plan::Resolve };
+    match &o.live {
+        None if resting.is_some() => Plan::Read { why: "the delete was refused" },
+        None if !desired.deletable => Plan::Read { why: "the kind can't be deleted in Azure" },
+        None if o.unclean => Plan::Read { why: "the worker before may have deleted it" },
+        Some(Live::Absent) => Plan::RemoveFinalizer { why: "Azure has no such resource" },
+        Some(Live::Refused { parent_absent: true, .. }) => {
+            Plan::RemoveFinalizer { why: "what the resource was part of is gone" }
+        }
+        // A name that ARM calls invalid was never taken.
+        Some(Live::Refused { category: Category::Invalid, .. }) if !o.object.created => {
+            Plan::RemoveFinalizer { why: "Azure never had a resource of this name" }
+        }
+        Some(Live::Refused { category: Category::Authorization, .. }) if never_allowed(o) => {
+            Plan::RemoveFinalizer { why: "the credential was never allowed to create it" }
+        }
+        Some(Live::Found { state: State::Deleting, .. }) => look_again(o, now, "Azure is deleting the resource."),
+        Some(_) if !desired.deletable => Plan::Refuse(Trouble {
+            ready: Ready::warning(
+                Reason::DeletionNotSupportedInAzure,
+                format!(
+                    "Azure can't delete {}. It goes with what it is part of; to let this object go now, set the \
+                     annotation serviceoperator.azure.com/reconcile-policy: detach-on-delete.",
+                    desired.id
+                ),
+            ),
+            category: None,
+            retry: Retry::VerySlow,
+            waits_for: Vec::new(),
+        }),
+        // After a refusal that a read did not explain the object rests; this is the next try.
+        _ => match resting {
+            Some(resting) => rest(o, &resting.trouble, resting.until),
+            None => Plan::Delete { why: "the object was deleted" },
+        },
+    }
+}
+
+/// The only PUT of this object was refused because the credential may not do it, so Azure never had the resource.
+///
+/// Deletion moves the generation on, so the condition of the intent's generation is the PUT's and not the DELETE's.
+fn never_allowed(o: &Observed) -> bool {
+    let Some(intent) = &o.object.intent else { return false };
+    let refused = o.object.ready.as_ref().is_some_and(|ready| {
+        ready.is_failure_of(intent.generation)
+            && ["AuthorizationFailed", "LinkedAuthorizationFailed"].contains(&ready.reason.as_str())
+    });
+    refused && !o.object.created
+}
