@@ -25,6 +25,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
 use tokio::sync::{Mutex, OnceCell};
 use tokio::time::{Instant, sleep};
+use tracing::instrument::WithSubscriber;
+use tracing::subscriber::NoSubscriber;
 
 pub use self::binaries::{Binaries, cache_dir, etcd_version, kubernetes_version};
 use self::certificates::Certificates;
@@ -206,7 +208,9 @@ impl ControlPlane {
         let deadline = Instant::now() + within;
         loop {
             server.check_running()?;
-            let Err(error) = probe(&client).await else { return Ok(()) };
+            // The client would log each refused try as an error of its own.
+            let probe = probe(&client).with_subscriber(NoSubscriber::new());
+            let Err(error) = probe.await else { return Ok(()) };
             if Instant::now() >= deadline {
                 let reason = format!("{:#}", anyhow::Error::from(error));
                 return Err(Error::NotReady { name: API_SERVER, within, reason, log: server.log_tail() });

@@ -2,3 +2,4 @@
 
 pub mod armsim;
 pub mod control_plane;
+pub mod tools;

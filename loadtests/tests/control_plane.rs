@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use flotilla_loadtests::control_plane::{ControlPlane, Options, kubernetes_version};
+use flotilla_loadtests::tools;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use kube::{Api, ResourceExt};
@@ -91,6 +92,20 @@ async fn audit_log_tells_who_wrote_what() {
             ("delete", 200, true, "audited/1"),
         ]
     );
+}
+
+#[tokio::test]
+async fn kubectl_reaches_it_through_the_kubeconfig() {
+    let control_plane = ControlPlane::shared().await;
+    let namespace = control_plane.namespace("kubectl").await.unwrap();
+
+    let output = Command::new(tools::find("kubectl").unwrap())
+        .args(["get", "namespace", &namespace, "--output=name"])
+        .env("KUBECONFIG", control_plane.kubeconfig_path())
+        .output()
+        .unwrap();
+
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), format!("namespace/{namespace}"), "{output:?}");
 }
 
 #[test]

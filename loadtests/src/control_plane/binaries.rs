@@ -6,6 +6,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use super::Error;
+use crate::tools;
 
 const API_SERVER_MODULE: &str = include_str!("../../control-plane/apiserver/go.mod");
 const ETCD_MODULE: &str = include_str!("../../control-plane/etcd/go.mod");
@@ -22,10 +23,8 @@ pub struct Binaries {
 impl Binaries {
     /// Looks where the environment says, else in the cache.
     pub fn find() -> Result<Self, Error> {
-        match set("KUBEBUILDER_ASSETS") {
-            Some(assets) => Self::inside(&assets),
-            None => Self::inside(&cache_dir()),
-        }
+        let assets = env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty());
+        Self::inside(&assets.map_or_else(cache_dir, PathBuf::from))
     }
 
     /// Takes both programs from one directory.
@@ -50,14 +49,8 @@ pub fn etcd_version() -> &'static str {
 
 /// `$XDG_CACHE_HOME/flotilla/control-plane/<kubernetes>-etcd<etcd>`: a new version never meets an old one's files.
 pub fn cache_dir() -> PathBuf {
-    let base =
-        set("XDG_CACHE_HOME").or_else(|| env::home_dir().map(|home| home.join(".cache"))).unwrap_or_else(env::temp_dir);
     let versions = format!("{}-etcd{}", kubernetes_version(), etcd_version().trim_start_matches('v'));
-    base.join("flotilla/control-plane").join(versions)
-}
-
-fn set(variable: &str) -> Option<PathBuf> {
-    env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
+    tools::cache_dir().join("control-plane").join(versions)
 }
 
 /// The version in the line `[require] <module> <version>`; `replace` lines have other words in second place.
