@@ -13,7 +13,7 @@ pub mod body;
 pub mod catalog;
 //pub mod crd;
 pub mod graph;
-//pub mod import;
+pub mod import;
 pub mod kind;
 pub mod names;
 pub mod pattern;

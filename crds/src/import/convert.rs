@@ -1,0 +1,307 @@
+//! One resource type's published types to nodes of the graph, with our facts written on them.
+
+use std::collections::HashMap;
+
+use super::Error;
+use super::embedded::{self, Fate, Met};
+use super::facts::{About, Fact, Facts, NewType, Side};
+use super::raw::{File, Ordered, RawProp, RawType, Ref, Resource};
+use crate::graph::{Case, Flags, Node, NodeId, Prop};
+
+/// Adds the nodes of a resource's body and returns its root.
+pub(super) fn root(file: &File, resource: &Resource, facts: &Facts, about: &About<'_>, nodes: &mut Vec<Node>) -> Result<NodeId, Error> {
+    let name = format!("{}@{}", resource.arm_type, resource.api_version);
+    let mut converter = Converter { file, resource, facts, about, nodes, done: HashMap::new(), name };
+    let context = Context { level: Level::Body, read_only: false };
+    converter.node(resource.body, context)
+}
+
+/// Where a type is met, as far as it makes a difference to its node.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Context {
+    level: Level,
+    /// Below a read-only property.
+    read_only: bool,
+}
+
+/// How deep.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Level {
+    Body,
+    /// The body's `properties`.
+    Properties,
+    /// A member of the body's `properties`, or an item of one.
+    First,
+    Deeper,
+}
+
+struct Converter<'a> {
+    file: &'a File,
+    resource: &'a Resource,
+    facts: &'a Facts,
+    about: &'a About<'a>,
+    nodes: &'a mut Vec<Node>,
+    done: HashMap<(Ref, Context), NodeId>,
+    /// Type and api-version, for messages.
+    name: String,
+}
+
+impl Converter<'_> {
+    fn add(&mut self, node: Node) -> NodeId {
+        self.nodes.push(node);
+        NodeId::try_from(self.nodes.len() - 1).unwrap_or(NodeId::MAX)
+    }
+
+    fn fail(&self, rule: String) -> Error {
+        Error::Type { path: self.file.path.clone(), arm_type: self.name.clone(), rule }
+    }
+
+    fn node(&mut self, reference: Ref, context: Context) -> Result<NodeId, Error> {
+        if let Some(&id) = self.done.get(&(reference, context)) {
+            return Ok(id);
+        }
+        // Holds the place, so that a type that contains itself finds it.
+        let id = self.add(Node::Any);
+        self.done.insert((reference, context), id);
+        let node = self.convert(reference, context)?;
+        self.nodes[id as usize] = node;
+        Ok(id)
+    }
+
+    fn convert(&mut self, reference: Ref, context: Context) -> Result<Node, Error> {
+        let deeper = Context { level: if context.level == Level::First { Level::First } else { Level::Deeper }, ..context };
+        Ok(match self.file.get(reference, &self.name)? {
+            RawType::ObjectType { name, properties, additional_properties, .. } => {
+                if let Some(node) = self.cut_down(reference, name, properties, context)? {
+                    return Ok(node);
+                }
+                let props = self.props(name, properties, context)?;
+                let extra = match additional_properties {
+                    Some(extra) => Some(self.node(*extra, Context { level: Level::Deeper, ..context })?),
+                    None => None,
+                };
+                match extra {
+                    Some(extra) if props.is_empty() && self.nodes[extra as usize] == Node::Any => Node::AnyMap,
+                    extra => Node::Object { props, extra },
+                }
+            }
+            RawType::DiscriminatedObjectType { name, discriminator, base_properties, elements } => {
+                let base = self.props(name, base_properties, context)?;
+                let mut cases = Vec::new();
+                for (value, element) in &elements.0 {
+                    let node = self.node(*element, context)?;
+                    let renamed = self.facts.about(self.about, name, value).find_map(|fact| match fact {
+                        Fact::Rename(to) => Some(to.as_str().into()),
+                        _ => None,
+                    });
+                    cases.push(Case { value: value.as_str().into(), node, rename: renamed });
+                }
+                Node::Union { discriminator: discriminator.as_str().into(), base, cases }
+            }
+            RawType::ArrayType { item_type, min_length, max_length } => {
+                Node::Array { item: self.node(*item_type, deeper)?, min: *min_length, max: *max_length }
+            }
+            RawType::UnionType { elements } => self.union(elements)?,
+            RawType::StringLiteralType { value } => Node::Enum { values: vec![value.as_str().into()], open: false },
+            RawType::StringType { pattern, min_length, max_length, .. } => {
+                Node::String { pattern: pattern.as_deref().filter(|p| is_usable(p)).map(Into::into), min: *min_length, max: *max_length }
+            }
+            RawType::IntegerType { min_value, max_value } => Node::Integer { min: *min_value, max: *max_value },
+            RawType::BooleanType {} => Node::Boolean,
+            RawType::AnyType {} | RawType::NullType {} => Node::Any,
+            RawType::ResourceType { .. } | RawType::ResourceFunctionType {} => {
+                return Err(self.fail(format!("type {} is a resource and can't be nested", reference.0)));
+            }
+        })
+    }
+
+    /// A union of literals is an enum; one with a plain string in it is open. Others are not told apart.
+    fn union(&self, elements: &[Ref]) -> Result<Node, Error> {
+        let mut values: Vec<Box<str>> = Vec::new();
+        let mut open = false;
+        for element in elements {
+            match self.file.get(*element, &self.name)? {
+                RawType::StringLiteralType { value } => values.push(value.as_str().into()),
+                RawType::StringType { .. } => open = true,
+                RawType::NullType {} => {}
+                _ => return Ok(Node::Any),
+            }
+        }
+        Ok(if values.is_empty() { Node::String { pattern: None, min: None, max: None } } else { Node::Enum { values, open } })
+    }
+
+    /// The node of an object of which only the id is kept, if it is one.
+    fn cut_down(&self, reference: Ref, name: &str, properties: &Ordered<RawProp>, context: Context) -> Result<Option<Node>, Error> {
+        if matches!(context.level, Level::Body | Level::Properties) {
+            return Ok(None);
+        }
+        let id_read_only = |id: Option<&RawProp>| id.is_none_or(|id| Flags(id.flags).has(Flags::READ_ONLY));
+        let resource = |id| Ok(Some(Node::Resource { read_only: id_read_only(id) }));
+        for fact in self.facts.about(self.about, name, "*") {
+            match fact {
+                Fact::Prune => return resource(properties.0.iter().find(|(n, _)| n == "id").map(|(_, p)| p)),
+                Fact::Keep => return Ok(None),
+                _ => {}
+            }
+        }
+        let Some((id, inner)) = embedded::looks_like_resource(properties) else { return Ok(None) };
+        let fate = self.fate(reference, name, inner, context)?;
+        if fate == Fate::Keep && !context.read_only { Ok(None) } else { resource(Some(id)) }
+    }
+
+    fn fate(&self, reference: Ref, name: &str, inner: Ref, context: Context) -> Result<Fate, Error> {
+        let met = Met { current: &self.resource.arm_type, first_level: context.level == Level::First };
+        embedded::fate(self.file, reference, name, inner, &met)
+    }
+
+    /// Whether a property is a list of children that have their own kind.
+    fn is_child_list(&self, prop: &RawProp, context: Context) -> Result<bool, Error> {
+        if context.level != Level::Properties {
+            return Ok(false);
+        }
+        let mut object = prop.node;
+        if let RawType::ArrayType { item_type, .. } = self.file.get(object, &self.name)? {
+            object = *item_type;
+        }
+        let RawType::ObjectType { name, properties, .. } = self.file.get(object, &self.name)? else { return Ok(false) };
+        let Some((_, inner)) = embedded::looks_like_resource(properties) else { return Ok(false) };
+        if self.facts.about(self.about, name, "*").any(|f| matches!(f, Fact::Keep | Fact::Prune)) {
+            return Ok(false);
+        }
+        Ok(self.fate(object, name, inner, Context { level: Level::First, ..context })? == Fate::ChildList)
+    }
+
+    fn props(&mut self, of: &str, properties: &Ordered<RawProp>, context: Context) -> Result<Vec<Prop>, Error> {
+        let kept_resource = !matches!(context.level, Level::Body) && embedded::looks_like_resource(properties).is_some();
+        let named = properties.0.iter().any(|(n, _)| n == "name" || n == "etag");
+        let mut props = Vec::new();
+        for (name, raw) in &properties.0 {
+            let level = match context.level {
+                Level::Body if name == "properties" => Level::Properties,
+                Level::Properties => Level::First,
+                _ => Level::Deeper,
+            };
+            let read_only = context.read_only || Flags(raw.flags).has(Flags::READ_ONLY);
+            let mut prop = Prop {
+                name: name.as_str().into(),
+                flags: Flags(raw.flags & 31),
+                node: self.node(raw.node, Context { level, read_only })?,
+                rename: None,
+            };
+            if self.is_sensitive(raw.node)? {
+                prop.flags = prop.flags.with(Flags::SECRET);
+            }
+            if is_reference_by_hint(name, &raw.description) && self.holds_ids(raw.node)? {
+                prop.flags = prop.flags.with(Flags::REFERENCE);
+            }
+            if self.is_child_list(raw, context)? {
+                prop.flags = prop.flags.with(Flags::CHILD_LIST);
+            }
+            if kept_resource && name == "id" {
+                prop.flags = if named { prop.flags.with(Flags::NOT_IN_SPEC) } else { prop.flags.with(Flags::REFERENCE) };
+            }
+            self.apply_facts(of, &mut prop);
+            props.push(prop);
+        }
+        Ok(props)
+    }
+
+    fn apply_facts(&mut self, of: &str, prop: &mut Prop) {
+        let name = prop.name.clone();
+        let facts = self.facts;
+        let about = self.about;
+        for fact in facts.about(about, of, &name) {
+            let flags = prop.flags;
+            prop.flags = match fact {
+                Fact::Reference => flags.with(Flags::REFERENCE).without(Flags::NOT_IN_SPEC),
+                Fact::NotReference => flags.without(Flags::REFERENCE),
+                Fact::WellKnown => flags.with(Flags::REFERENCE).with(Flags::WELL_KNOWN),
+                Fact::Compat => flags.with(Flags::REFERENCE).with(Flags::COMPAT),
+                Fact::Secret => flags.with(Flags::SECRET).without(Flags::REFERENCE),
+                Fact::NotSecret => flags.without(Flags::SECRET),
+                Fact::FromConfig => flags.with(Flags::FROM_CONFIG),
+                Fact::Drop(side) => {
+                    let spec = if side.spec() { Flags::NOT_IN_SPEC } else { Flags(0) };
+                    let status = if side.status() { Flags::NOT_IN_STATUS } else { Flags(0) };
+                    flags.with(spec).with(status)
+                }
+                Fact::Include => flags.with(Flags::IN_SPEC).without(Flags::CHILD_LIST),
+                Fact::Nested(side) => {
+                    let spec = if side.spec() { Flags::KEEP_NESTED } else { Flags(0) };
+                    let status = if side.status() { Flags::STATUS_NESTED } else { Flags(0) };
+                    flags.with(spec).with(status)
+                }
+                Fact::Required => flags.with(Flags::REQUIRED).without(Flags::OPTIONAL),
+                Fact::Optional => flags.with(Flags::OPTIONAL),
+                Fact::AnyValue => flags.with(Flags::ANY_VALUE),
+                Fact::Type(Side::Status, NewType::Number) => flags.with(Flags::STATUS_NUMBER),
+                Fact::Rename(to) => {
+                    prop.rename = Some(to.as_str().into());
+                    flags
+                }
+                Fact::Values(values) => {
+                    let open = matches!(self.nodes[prop.node as usize], Node::Enum { open: true, .. });
+                    prop.node = self.add(Node::Enum { values: values.iter().map(|v| v.as_str().into()).collect(), open });
+                    flags
+                }
+                Fact::Type(_, to) => {
+                    prop.node = self.retype(prop.node, *to);
+                    flags
+                }
+                Fact::Prune | Fact::Keep => flags,
+            };
+        }
+    }
+
+    /// Another type in place of a node; in a list or map it is the items' that changes.
+    fn retype(&mut self, id: NodeId, to: NewType) -> NodeId {
+        let node = self.nodes[id as usize].clone();
+        match (node, to) {
+            (Node::Array { item, min, max }, NewType::Number | NewType::Integer | NewType::String | NewType::AnyMap) => {
+                let item = self.retype(item, to);
+                self.add(Node::Array { item, min, max })
+            }
+            (Node::Integer { min, max }, NewType::Number) => self.add(Node::Number { min, max }),
+            (_, NewType::Number) => self.add(Node::Number { min: None, max: None }),
+            (_, NewType::Integer) => self.add(Node::Integer { min: None, max: None }),
+            (_, NewType::String) => self.add(Node::String { pattern: None, min: None, max: None }),
+            (_, NewType::Any) => self.add(Node::Any),
+            (_, NewType::AnyMap) => self.add(Node::AnyMap),
+            (_, NewType::AnyList) => {
+                let item = self.add(Node::Any);
+                self.add(Node::Array { item, min: None, max: None })
+            }
+        }
+    }
+
+    fn is_sensitive(&self, reference: Ref) -> Result<bool, Error> {
+        Ok(match self.file.get(reference, &self.name)? {
+            RawType::StringType { sensitive, .. } | RawType::ObjectType { sensitive, .. } => *sensitive,
+            RawType::ArrayType { item_type, .. } => matches!(self.file.get(*item_type, &self.name)?, RawType::StringType { sensitive: true, .. }),
+            _ => false,
+        })
+    }
+
+    /// Whether a type is a string, or a list or map of strings.
+    fn holds_ids(&self, reference: Ref) -> Result<bool, Error> {
+        let is_string = |raw: &RawType| matches!(raw, RawType::StringType { .. });
+        Ok(match self.file.get(reference, &self.name)? {
+            RawType::ArrayType { item_type, .. } => is_string(self.file.get(*item_type, &self.name)?),
+            raw => is_string(raw),
+        })
+    }
+}
+
+/// Whether a name or description says that a string holds an ARM id.
+fn is_reference_by_hint(name: &str, description: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let text = description.to_ascii_lowercase();
+    name == "id"
+        || ["resourceid", "armid", "resourceids"].iter().any(|end| name.ends_with(end))
+        || ["arm id", "arm resource id", "resource id", "resourceid", "/subscriptions/", "fully qualified azure resource"].iter().any(|hint| text.contains(hint))
+}
+
+/// Whether the API server and we can match a pattern: no look-around, no back-references.
+fn is_usable(pattern: &str) -> bool {
+    regex::Regex::new(pattern).is_ok()
+}

@@ -1,0 +1,233 @@
+//! What Azure's type data do not say: our tables of facts, one per group, by ARM object type and property.
+//!
+//! A row holds for all kinds and api-versions unless it says otherwise, so that it outlives an api-version. Columns: kind, versions, type, property, fact,
+//! value, reason. `versions` is `*`, a list, or a bound (`>=2024-01-01`, `<2024-01-01`). `type` is the name in `types.json`, or `*`.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Error, table};
+
+/// Whose types are being converted.
+pub(super) struct About<'a> {
+    pub(super) group: &'a str,
+    pub(super) kind: &'a str,
+    pub(super) api_version: &'a str,
+}
+
+/// In which half of a custom resource a fact holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Spec,
+    Status,
+    Both,
+}
+
+impl Side {
+    pub(super) fn spec(self) -> bool {
+        self != Self::Status
+    }
+
+    pub(super) fn status(self) -> bool {
+        self != Self::Spec
+    }
+}
+
+/// A fact about a property.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fact {
+    /// Its string holds an ARM id.
+    Reference,
+    /// It does not, although it looks so.
+    NotReference,
+    /// The reference may also name a well-known resource.
+    WellKnown,
+    /// The plain string stands beside the reference.
+    Compat,
+    /// A secret that is not marked as one.
+    Secret,
+    /// Marked as a secret, and yet plain in the custom resource.
+    NotSecret,
+    /// It may also come from a config map.
+    FromConfig,
+    /// Not in the custom resource.
+    Drop(Side),
+    /// In the spec although it is read-only.
+    Include,
+    /// A `properties` that is not flattened.
+    Nested(Side),
+    /// Called otherwise in the custom resource; for a union's alternative, `property` is the discriminator's value.
+    Rename(String),
+    /// Exactly these values.
+    Values(Vec<String>),
+    /// Any string, whatever values are listed.
+    AnyValue,
+    /// Of this type.
+    Type(Side, NewType),
+    /// Required in the spec.
+    Required,
+    /// Not required in the spec.
+    Optional,
+    /// Another resource of which only the id is kept (of a type, whatever the property).
+    Prune,
+    /// Not cut down to its id although it is the type of a resource.
+    Keep,
+}
+
+/// A type that a fact gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NewType {
+    Number,
+    Integer,
+    String,
+    Any,
+    AnyMap,
+    AnyList,
+}
+
+struct Row {
+    kind: String,
+    versions: String,
+    fact: Fact,
+    place: String,
+    used: AtomicBool,
+}
+
+/// All tables.
+pub(super) struct Facts {
+    rows: HashMap<(String, String, String), Vec<Row>>,
+}
+
+impl Facts {
+    /// Reads every `<group>.tsv` of the folder.
+    pub(super) fn read(folder: &Path) -> Result<Self, Error> {
+        let fail = |source| Error::File { action: "list", path: folder.to_owned(), source };
+        let mut rows: HashMap<_, Vec<Row>> = HashMap::new();
+        let mut paths = Vec::new();
+        for file in std::fs::read_dir(folder).map_err(fail)? {
+            paths.push(file.map_err(fail)?.path());
+        }
+        paths.sort();
+        for path in paths.iter().filter(|p| p.extension().is_some_and(|e| e == "tsv")) {
+            let group = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+            for (line, cells) in table(path, 7)? {
+                let [kind, versions, arm_type, property, fact, value, reason] = cells.try_into().unwrap_or_default();
+                let fail = |rule: String| Error::Line { path: path.clone(), line, rule };
+                if reason.is_empty() {
+                    return Err(fail("a fact has a reason in its last column".to_owned()));
+                }
+                let place = format!("{group}.tsv:{line} {arm_type}.{property} {fact}");
+                let fact = parse(&fact, &value).map_err(fail)?;
+                let row = Row { kind, versions, fact, place, used: AtomicBool::new(false) };
+                rows.entry((group.clone(), arm_type, property)).or_default().push(row);
+            }
+        }
+        Ok(Self { rows })
+    }
+
+    /// The facts about a property, most general first.
+    pub(super) fn about<'a>(&'a self, about: &'a About<'_>, arm_type: &str, property: &str) -> impl Iterator<Item = &'a Fact> {
+        let key = |t: &str, p: &str| (about.group.to_owned(), t.to_owned(), p.to_owned());
+        let keys = [key("*", property), key(arm_type, property)];
+        let rows = keys.into_iter().filter_map(|key| self.rows.get(&key)).flatten();
+        rows.filter(|row| row.holds(about)).map(|row| {
+            row.used.store(true, Ordering::Relaxed);
+            &row.fact
+        })
+    }
+
+    /// Rows that no type had.
+    pub(super) fn unused(&self) -> Vec<String> {
+        let rows = self.rows.values().flatten().filter(|r| !r.used.load(Ordering::Relaxed));
+        let mut places: Vec<String> = rows.map(|r| r.place.clone()).collect();
+        places.sort();
+        places
+    }
+}
+
+impl Row {
+    fn holds(&self, about: &About<'_>) -> bool {
+        (self.kind == "*" || self.kind.split(',').any(|k| k == about.kind)) && version_matches(&self.versions, about.api_version)
+    }
+}
+
+fn version_matches(versions: &str, api_version: &str) -> bool {
+    if let Some(least) = versions.strip_prefix(">=") {
+        return api_version >= least;
+    }
+    if let Some(bound) = versions.strip_prefix('<') {
+        return api_version < bound;
+    }
+    versions == "*" || versions.split(',').any(|v| v == api_version)
+}
+
+fn parse(fact: &str, value: &str) -> Result<Fact, String> {
+    let (fact, side) = match fact.split_once('/') {
+        None => (fact, Side::Both),
+        Some((fact, "spec")) => (fact, Side::Spec),
+        Some((fact, "status")) => (fact, Side::Status),
+        Some((_, side)) => return Err(format!("side {side:?} is neither spec nor status")),
+    };
+    let valued = || if value.is_empty() { Err(format!("fact {fact} needs a value")) } else { Ok(value.to_owned()) };
+    Ok(match fact {
+        "reference" => Fact::Reference,
+        "not-reference" => Fact::NotReference,
+        "well-known" => Fact::WellKnown,
+        "compat" => Fact::Compat,
+        "secret" => Fact::Secret,
+        "not-secret" => Fact::NotSecret,
+        "from-config" => Fact::FromConfig,
+        "drop" => Fact::Drop(side),
+        "include" => Fact::Include,
+        "nested" => Fact::Nested(side),
+        "rename" => Fact::Rename(valued()?),
+        "values" => Fact::Values(valued()?.split('|').map(str::to_owned).collect()),
+        "any-value" => Fact::AnyValue,
+        "required" => Fact::Required,
+        "optional" => Fact::Optional,
+        "prune" => Fact::Prune,
+        "keep" => Fact::Keep,
+        "type" => Fact::Type(
+            side,
+            match value {
+                "number" => NewType::Number,
+                "integer" => NewType::Integer,
+                "string" => NewType::String,
+                "any" => NewType::Any,
+                "map" => NewType::AnyMap,
+                "list" => NewType::AnyList,
+                other => return Err(format!("type {other:?} is none of number, integer, string, any, map, list")),
+            },
+        ),
+        other => return Err(format!("there is no fact {other:?}")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_lists_or_bounds() {
+        for (versions, api_version, expected) in [
+            ("*", "2020-01-01", true),
+            ("2020-01-01,2021-01-01", "2021-01-01", true),
+            ("2020-01-01", "2020-01-01-preview", false),
+            (">=2021-01-01", "2020-12-31", false),
+            (">=2021-01-01", "2021-01-01", true),
+            ("<2021-01-01", "2021-01-01", false),
+        ] {
+            assert_eq!(version_matches(versions, api_version), expected, "{versions} {api_version}");
+        }
+    }
+
+    #[test]
+    fn unknown_facts_and_missing_values_are_refused() {
+        assert!(parse("refrence", "").is_err());
+        assert!(parse("rename", "").is_err());
+        assert!(parse("drop/body", "").is_err());
+        assert!(parse("type", "float").is_err());
+        assert_eq!(parse("drop/spec", ""), Ok(Fact::Drop(Side::Spec)));
+    }
+}

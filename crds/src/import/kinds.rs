@@ -1,0 +1,119 @@
+//! Our tables of kinds, of what they export, and of how their bodies treat unset collections.
+
+use std::path::Path;
+
+use super::{Error, table};
+use crate::catalog::{Export, KindEntry, Payload};
+use crate::names;
+
+/// A kind that the catalog shall hold.
+pub(super) struct Wanted {
+    /// The entry, still without versions, scopes and block.
+    pub(super) entry: KindEntry,
+    pub(super) versions: Vec<WantedVersion>,
+    /// The line of the table.
+    pub(super) line: usize,
+}
+
+/// A version of it.
+pub(super) struct WantedVersion {
+    pub(super) name: String,
+    pub(super) api_version: String,
+    /// The api-version whose type data are taken.
+    pub(super) types_of: String,
+}
+
+/// Reads `kinds.tsv`, `exports.tsv` and `payload.tsv`.
+pub(super) fn read(data: &Path) -> Result<Vec<Wanted>, Error> {
+    let path = data.join("kinds.tsv");
+    let mut wanted = Vec::new();
+    for (line, cells) in table(&path, 6)? {
+        let [group, kind, plural, arm_type, versions, hub] = cells.try_into().unwrap_or_default();
+        let fail = |rule: String| Error::Line { path: path.clone(), line, rule };
+        let versions = versions.split(',').map(|v| version(v).map_err(fail)).collect::<Result<Vec<_>, _>>()?;
+        if !versions.iter().any(|v| v.name == hub) {
+            return Err(fail(format!("the hub {hub} is none of the versions")));
+        }
+        let entry = KindEntry {
+            group,
+            kind,
+            plural,
+            arm_type,
+            hub,
+            versions: Vec::new(),
+            exports: Vec::new(),
+            payload: Payload::default(),
+            scopes: 0,
+            owner: None,
+            block: 0,
+        };
+        wanted.push(Wanted { entry, versions, line });
+    }
+    exports(data, &mut wanted)?;
+    payload(data, &mut wanted)?;
+    Ok(wanted)
+}
+
+fn version(cell: &str) -> Result<WantedVersion, String> {
+    let (name, types_of) = cell.split_once('~').map_or((cell, None), |(n, t)| (n, Some(t)));
+    let api_version = names::api_version(name).ok_or_else(|| format!("version {name} does not name an api-version"))?;
+    let types_of = types_of.map_or_else(|| api_version.clone(), str::to_owned);
+    Ok(WantedVersion { name: name.to_owned(), api_version, types_of })
+}
+
+fn exports(data: &Path, wanted: &mut [Wanted]) -> Result<(), Error> {
+    let path = data.join("exports.tsv");
+    for (line, cells) in table(&path, 6)? {
+        let [group, kind, target, name, versions, source] = cells.try_into().unwrap_or_default();
+        let fail = |rule: String| Error::Line { path: path.clone(), line, rule };
+        let secret = match target.as_str() {
+            "secret" => true,
+            "config-map" => false,
+            other => return Err(fail(format!("target {other:?} is neither secret nor config-map"))),
+        };
+        let kind = find(wanted, &group, &kind).ok_or_else(|| fail(format!("there is no kind {group}/{kind}")))?;
+        let versions = if versions == "*" { Vec::new() } else { versions.split(',').map(str::to_owned).collect() };
+        kind.entry.exports.push(Export { name, secret, versions, source });
+    }
+    Ok(())
+}
+
+fn payload(data: &Path, wanted: &mut [Wanted]) -> Result<(), Error> {
+    let path = data.join("payload.tsv");
+    for (line, cells) in table(&path, 5)? {
+        let [group, kind, field, rule, _reason] = cells.try_into().unwrap_or_default();
+        let fail = |rule: String| Error::Line { path: path.clone(), line, rule };
+        let mut any = false;
+        for kind in wanted.iter_mut().filter(|w| w.entry.group == group && (kind == "*" || w.entry.kind == kind)) {
+            any = true;
+            match rule.as_str() {
+                "null" if field == "*" => kind.entry.payload.nulls = true,
+                "empty" => kind.entry.payload.empty.push(field.clone()),
+                _ => return Err(fail("the rule is null (of all fields, *) or empty (of one field)".to_owned())),
+            }
+        }
+        if !any {
+            return Err(fail(format!("there is no kind {group}/{kind}")));
+        }
+    }
+    Ok(())
+}
+
+fn find<'a>(wanted: &'a mut [Wanted], group: &str, kind: &str) -> Option<&'a mut Wanted> {
+    wanted.iter_mut().find(|w| w.entry.group == group && w.entry.kind == kind)
+}
+
+/// The owner's kind: that of the parent ARM type, or the resource group.
+pub(super) fn link_owners(wanted: &mut [Wanted]) {
+    let kinds: Vec<(String, String, String)> =
+        wanted.iter().map(|w| (w.entry.arm_type.to_ascii_lowercase(), w.entry.group.clone(), w.entry.kind.clone())).collect();
+    for kind in wanted {
+        let arm_type = kind.entry.arm_type.to_ascii_lowercase();
+        let parent = arm_type.rsplit_once('/').map_or("", |(parent, _)| parent);
+        kind.entry.owner = if parent.contains('/') {
+            kinds.iter().find(|(t, ..)| t == parent).map(|(_, group, kind)| (group.clone(), kind.clone()))
+        } else {
+            Some(("resources.azure.com".to_owned(), "ResourceGroup".to_owned()))
+        };
+    }
+}

@@ -1,0 +1,239 @@
+//! Azure's type data as they are published: folders of `types.json`, each a list of types that name each other by index.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::Error;
+
+/// A type as published. What is not needed is not read.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "$type", rename_all_fields = "camelCase")]
+pub(super) enum RawType {
+    ObjectType {
+        name: String,
+        #[serde(default)]
+        properties: Ordered<RawProp>,
+        additional_properties: Option<Ref>,
+        #[serde(default)]
+        sensitive: bool,
+    },
+    DiscriminatedObjectType {
+        name: String,
+        discriminator: String,
+        #[serde(default)]
+        base_properties: Ordered<RawProp>,
+        elements: Ordered<Ref>,
+    },
+    ArrayType {
+        item_type: Ref,
+        min_length: Option<u64>,
+        max_length: Option<u64>,
+    },
+    UnionType {
+        elements: Vec<Ref>,
+    },
+    StringLiteralType {
+        value: String,
+    },
+    StringType {
+        pattern: Option<String>,
+        min_length: Option<u64>,
+        max_length: Option<u64>,
+        #[serde(default)]
+        sensitive: bool,
+    },
+    IntegerType {
+        min_value: Option<i64>,
+        max_value: Option<i64>,
+    },
+    BooleanType {},
+    AnyType {},
+    NullType {},
+    ResourceType {
+        name: String,
+        body: Ref,
+        #[serde(default)]
+        writable_scopes: u32,
+    },
+    ResourceFunctionType {},
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RawProp {
+    #[serde(rename = "type")]
+    pub(super) node: Ref,
+    #[serde(default)]
+    pub(super) flags: u32,
+    #[serde(default)]
+    pub(super) description: String,
+}
+
+/// `{"$ref": "#/12"}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(try_from = "RefText")]
+pub(super) struct Ref(pub(super) usize);
+
+#[derive(Deserialize)]
+struct RefText {
+    #[serde(rename = "$ref")]
+    text: String,
+}
+
+impl TryFrom<RefText> for Ref {
+    type Error = String;
+
+    fn try_from(text: RefText) -> Result<Self, String> {
+        let number = text.text.strip_prefix("#/").and_then(|n| n.parse().ok());
+        number.map(Self).ok_or_else(|| format!("{:?} is no reference to a type of the same file", text.text))
+    }
+}
+
+/// A JSON object whose members keep their order.
+#[derive(Debug)]
+pub(super) struct Ordered<T>(pub(super) Vec<(String, T)>);
+
+impl<T> Default for Ordered<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> serde::de::Visitor<'de> for Visitor<T> {
+            type Value = Ordered<T>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Ordered(members))
+            }
+        }
+        deserializer.deserialize_map(Visitor(std::marker::PhantomData))
+    }
+}
+
+/// A resource type of a file.
+#[derive(Clone, Debug)]
+pub(super) struct Resource {
+    /// As Azure spells it.
+    pub(super) arm_type: String,
+    pub(super) api_version: String,
+    pub(super) body: Ref,
+    /// Scopes at which it can be written; 0 for read-only types.
+    pub(super) writable: u32,
+}
+
+/// One `types.json`.
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) path: PathBuf,
+    pub(super) types: Vec<RawType>,
+    pub(super) resources: Vec<Resource>,
+}
+
+impl File {
+    fn read(path: &Path) -> Result<Self, Error> {
+        let bytes = std::fs::read(path).map_err(|source| Error::File { action: "read", path: path.to_owned(), source })?;
+        let types: Vec<RawType> = serde_json::from_slice(&bytes).map_err(|source| Error::Json { path: path.to_owned(), source })?;
+        let mut resources = Vec::new();
+        for raw in &types {
+            if let RawType::ResourceType { name, body, writable_scopes } = raw {
+                let (arm_type, api_version) = name.split_once('@').ok_or_else(|| Error::Type {
+                    path: path.to_owned(),
+                    arm_type: name.clone(),
+                    rule: "a resource type's name is type@version".to_owned(),
+                })?;
+                let (arm_type, api_version) = (arm_type.to_owned(), api_version.to_owned());
+                resources.push(Resource { arm_type, api_version, body: *body, writable: *writable_scopes });
+            }
+        }
+        Ok(Self { path: path.to_owned(), types, resources })
+    }
+
+    /// The type that a reference names.
+    pub(super) fn get(&self, reference: Ref, of: &str) -> Result<&RawType, Error> {
+        self.types.get(reference.0).ok_or_else(|| Error::Type {
+            path: self.path.clone(),
+            arm_type: of.to_owned(),
+            rule: format!("it refers to type {}, and the file has {}", reference.0, self.types.len()),
+        })
+    }
+}
+
+/// Where the type data lie: files by provider and api-version, read when first wanted.
+pub(super) struct Library {
+    files: HashMap<(String, String), Vec<PathBuf>>,
+    read: HashMap<PathBuf, Arc<File>>,
+}
+
+impl Library {
+    /// Lists the files of a folder `…/<service>/<provider>/<api-version>/types.json`.
+    pub(super) fn index(folder: &Path) -> Result<Self, Error> {
+        let mut files: HashMap<(String, String), Vec<PathBuf>> = HashMap::new();
+        for service in list(folder)? {
+            for provider in list(&service)? {
+                for version in list(&provider)? {
+                    let file = version.join("types.json");
+                    if file.is_file() {
+                        files.entry((name(&provider), name(&version))).or_default().push(file);
+                    }
+                }
+            }
+        }
+        if files.is_empty() {
+            let source = std::io::Error::new(std::io::ErrorKind::NotFound, "no <service>/<provider>/<api-version>/types.json below it");
+            return Err(Error::File { action: "find type data in", path: folder.to_owned(), source });
+        }
+        files.values_mut().for_each(|f| f.sort());
+        Ok(Self { files, read: HashMap::new() })
+    }
+
+    /// The file and resource type, whose letter case does not matter. Where several files have it, one in which it can be written wins, then the
+    /// first by path.
+    pub(super) fn find(&mut self, arm_type: &str, api_version: &str) -> Result<Option<(Arc<File>, Resource)>, Error> {
+        let provider = arm_type.split('/').next().unwrap_or_default().to_ascii_lowercase();
+        let paths = self.files.get(&(provider, api_version.to_ascii_lowercase())).cloned().unwrap_or_default();
+        let mut best: Option<(Arc<File>, Resource)> = None;
+        for path in paths {
+            let file = match self.read.get(&path) {
+                Some(file) => Arc::clone(file),
+                None => Arc::clone(self.read.entry(path.clone()).or_insert(Arc::new(File::read(&path)?))),
+            };
+            let found = file.resources.iter().find(|r| r.arm_type.eq_ignore_ascii_case(arm_type) && r.api_version == api_version);
+            if let Some(found) = found
+                && best.as_ref().is_none_or(|(_, b)| b.writable == 0 && found.writable != 0)
+            {
+                best = Some((Arc::clone(&file), found.clone()));
+            }
+        }
+        Ok(best)
+    }
+}
+
+fn list(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let fail = |source| Error::File { action: "list", path: folder.to_owned(), source };
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(fail)? {
+        paths.push(entry.map_err(fail)?.path());
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().map(|n| n.to_string_lossy().to_ascii_lowercase()).unwrap_or_default()
+}
