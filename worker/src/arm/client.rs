@@ -92,7 +92,11 @@ const REGISTER_API_VERSION: &str = "2019-05-01";
 impl Client {
     /// Builds the connection pool and the pipeline.
     pub fn new(options: &Options) -> Result<Self, ConfigError> {
-        let http: Arc<dyn HttpClient> = Arc::new(transport::Http::new(options)?);
+        Ok(Self::over(Arc::new(transport::Http::new(options)?), options))
+    }
+
+    /// Builds the pipeline over `http`.
+    pub(super) fn over(http: Arc<dyn HttpClient>, options: &Options) -> Self {
         let user_agent = format!("flotilla/{} worker/{}", env!("CARGO_PKG_VERSION"), options.pod);
         let client_options = ClientOptions {
             retry: RetryOptions::none(),
@@ -109,7 +113,7 @@ impl Client {
             per_try,
             None,
         );
-        Ok(Self { pipeline, http, scale: options.scale, registered: Arc::default() })
+        Self { pipeline, http, scale: options.scale, registered: Arc::default() }
     }
 
     pub(super) fn http(&self) -> Arc<dyn HttpClient> {
@@ -236,44 +240,4 @@ fn unsent(context: super::error::Context, error: azure_core::Error) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn url(id: &str) -> Result<String, String> {
-        let endpoint = Url::parse("https://arm.example:8443").unwrap();
-        resource_url(&endpoint, id, "2024-01-01").map(String::from)
-    }
-
-    #[test]
-    fn names_are_escaped_but_keep_their_case() {
-        assert_eq!(
-            url("/subscriptions/1/resourceGroups/My Group?x#y").unwrap(),
-            "https://arm.example:8443/subscriptions/1/resourceGroups/My%20Group%3Fx%23y?api-version=2024-01-01"
-        );
-    }
-
-    #[test]
-    fn names_cannot_lead_to_another_resource() {
-        for id in ["/subscriptions/1/../2", "/a/%2e%2E/b", "/a//b", "/a/./b", "/a/..\\b", "a/b", "//evil.example/x", "/a/.\t./b"] {
-            assert!(url(id).is_err(), "{id}");
-        }
-    }
-
-    #[test]
-    fn bodies_that_are_no_json_are_kept_as_text() {
-        assert_eq!(json(b""), Value::Null);
-        assert_eq!(json(b"{\"a\":1}"), serde_json::json!({"a": 1}));
-        assert_eq!(json(b"<html>"), Value::String("<html>".to_owned()));
-    }
-
-    #[test]
-    fn switches_are_read_strictly() {
-        let with = |key: &'static str, value: &'static str| {
-            Options::from_env(move |asked| (asked == key).then(|| value.to_owned()))
-        };
-        assert!(with("FLOTILLA_ARM_HTTP2", "true").unwrap().http2);
-        assert!(!with("FLOTILLA_ARM_HTTP2", "").unwrap().http2);
-        assert!(with("FLOTILLA_ARM_HTTP2", "yes please").is_err());
-        assert_eq!(with("FLOTILLA_ARM_TIME_SCALE", "60").unwrap().scale, TimeScale::new(60.0).unwrap());
-    }
-}
+mod tests;

@@ -133,7 +133,11 @@ impl Error {
     /// ARM answered with `status`, which is not 2xx.
     pub fn refused(context: Context, status: u16, body: &[u8], extras: Extras) -> Self {
         let fault = Fault::parse(body);
-        let verdict = classify(&resource_type(&context.path).1, status, &fault);
+        let mut verdict = classify(&resource_type(&context.path).1, status, &fault);
+        if verdict.category == Category::NotFound && matches!(context.verb, Some(Verb::Put | Verb::Patch | Verb::Post)) {
+            // What is created cannot be missing: something that it refers to is.
+            verdict.category = Category::MissingDependency;
+        }
         let mut error = Self::new(context, Cause::Refused { status, fault }, verdict);
         error.0.retry_after = extras.retry_after;
         error.0.request_id = extras.request_id;

@@ -154,6 +154,14 @@ impl Tokens {
         self.renew(&mut fetch).await.map(Some)
     }
 
+    #[cfg(test)]
+    pub(super) fn age(&self, by: Duration) {
+        if let Some(token) = self.current.load_full() {
+            let (refresh_at, expires_at) = (token.refresh_at - by, token.expires_at - by);
+            self.current.store(Some(Arc::new(Token { secret: token.secret.clone(), refresh_at, expires_at, ..*token })));
+        }
+    }
+
     fn good(&self) -> Option<Arc<Token>> {
         self.current.load_full().filter(|token| token.refresh_at > SystemTime::now())
     }

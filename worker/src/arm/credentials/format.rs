@@ -172,3 +172,106 @@ fn credential(subscription: String, tenant: String, client_id: String, cloud: Ar
     let fingerprint = hash.finalize().into();
     Credential { subscription, tenant, client_id, cloud, proof, fingerprint }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use k8s_openapi::ByteString;
+
+    use super::*;
+    use crate::arm::error::{Category, Retry, Severity};
+
+    const REQUIRED: [(&str, &str); 3] = [(SUBSCRIPTION, "sub"), (TENANT, "contoso"), (CLIENT, "client")];
+
+    fn public() -> Arc<Cloud> {
+        let [endpoint, audience, authority] = Cloud::PUBLIC;
+        Arc::new(Cloud::new(endpoint, audience, authority).unwrap())
+    }
+
+    fn secret(more: &[(&str, &str)]) -> Secret {
+        let data: BTreeMap<_, _> =
+            REQUIRED.iter().chain(more).map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec()))).collect();
+        Secret { data: Some(data), ..Secret::default() }
+    }
+
+    fn parse(secret: &Secret, multi_cloud: bool) -> Result<Credential, Error> {
+        scoped(secret, "team-a", "aso-credential", &public(), multi_cloud)
+    }
+
+    fn variables(more: &[(&str, &str)]) -> Result<Option<Credential>, ConfigError> {
+        let all: BTreeMap<String, String> =
+            REQUIRED.iter().chain(more).map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        global(|key| all.get(key).filter(|value| !value.is_empty()).cloned(), &public())
+    }
+
+    #[test]
+    fn first_proof_that_is_there_is_taken() {
+        for (keys, proof) in [
+            (&[][..], "WorkloadIdentity"),
+            (&[(CLIENT_SECRET, "s3cret\n"), (AUTH_MODE, "podidentity")], "ClientSecret"),
+            (&[(AUTH_MODE, "podidentity")], "ManagedIdentity"),
+            (&[(AUTH_MODE, "workloadidentity")], "WorkloadIdentity"),
+        ] {
+            let found = parse(&secret(keys), false).unwrap();
+            assert_eq!(format!("{:?}", found.proof), proof);
+            assert_eq!((found.subscription.as_str(), found.client_id.as_str()), ("sub", "client"));
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_unsupported_is_named_without_its_value() {
+        let mut without = secret(&[]);
+        without.data.as_mut().unwrap().remove(TENANT);
+        let error = parse(&without, false).unwrap_err();
+        assert_eq!(error.to_string(), "secret team-a/aso-credential has no key AZURE_TENANT_ID");
+        assert_eq!((error.reason(), error.severity(), error.retry()), ("SecretNotFound", Severity::Warning, Retry::Fast));
+        assert_eq!(error.category(), Category::MissingDependency);
+        for (key, value) in [(CERTIFICATE, "-----BEGIN"), (FIRST_PARTY, "{}"), (AUTH_MODE, "magic")] {
+            let error = parse(&secret(&[(key, value)]), false).unwrap_err();
+            let said = format!("{error:?} {}", error.message());
+            assert!(said.contains(key) && !said.contains(value), "{said}");
+            assert_eq!(error.reason(), "InvalidCredential");
+        }
+    }
+
+    #[test]
+    fn another_cloud_takes_all_three_urls_and_leave() {
+        let urls = [(CLOUD[0], "https://arm.example"), (CLOUD[1], "https://arm.example/"), (CLOUD[2], "https://entra.example")];
+        let found = parse(&secret(&urls), true).unwrap();
+        assert_eq!(found.cloud.name(), "arm.example");
+        assert_eq!(found.cloud.scope(), "https://arm.example//.default");
+        for (keys, multi_cloud, part) in [
+            (&urls[..], false, "ALLOW_MULTI_ENV_MANAGEMENT"),
+            (&urls[..2], true, "AZURE_AUTHORITY_HOST is missing"),
+            (&[urls[1], urls[2], (CLOUD[0], "http://arm.example")], true, "must be an https URL"),
+        ] {
+            let error = parse(&secret(keys), multi_cloud).unwrap_err();
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn operators_own_settings_follow_the_same_keys() {
+        let proof = |keys: &[(&str, &str)]| format!("{:?}", variables(keys).unwrap().unwrap().proof);
+        assert_eq!(proof(&[(CLIENT_SECRET, "s3cret")]), "ClientSecret");
+        assert_eq!(proof(&[("USE_WORKLOAD_IDENTITY_AUTH", "true"), (CLIENT_SECRET, "s3cret")]), "WorkloadIdentity");
+        assert_eq!(proof(&[(CLIENT, "")]), "ManagedIdentity");
+        assert!(variables(&[(SUBSCRIPTION, "")]).unwrap().is_none());
+        for keys in [&[(CERTIFICATE, "-----BEGIN")][..], &[(CLIENT_SECRET, "s3cret"), (TENANT, "")]] {
+            let error = variables(keys).unwrap_err().to_string();
+            assert!(!error.contains("BEGIN") && !error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn fingerprint_changes_with_every_part_and_hides_them() {
+        let of = |keys: &[(&str, &str)]| parse(&secret(keys), false).unwrap();
+        let one = of(&[(CLIENT_SECRET, "s3cret")]);
+        assert_eq!(one.fingerprint, of(&[(CLIENT_SECRET, "s3cret"), ("OTHER", "x")]).fingerprint);
+        for other in [of(&[(CLIENT_SECRET, "s3creu")]), of(&[(CLIENT_SECRET, "s3cret"), (CLIENT, "other")]), of(&[])] {
+            assert_ne!(one.fingerprint, other.fingerprint);
+        }
+        assert!(!format!("{one:?}").contains("s3cret"));
+    }
+}

@@ -171,7 +171,29 @@ fn readable(text: &str) -> String {
     if markup && half > 0 && words.len().is_multiple_of(2) && words[..half] == words[half..] {
         words.truncate(half);
     }
-    shortened(words.join(" "), MESSAGE_LIMIT)
+    let text = words.join(" ");
+    shortened(without_tracking(&text).to_owned(), MESSAGE_LIMIT)
+}
+
+/// Cuts off ids and times at the end of a text, which differ from try to try: a condition must not change with them.
+fn without_tracking(text: &str) -> &str {
+    const MARKS: [&str; 8] = [
+        "trace id:",
+        "tracking id:",
+        "requestid:",
+        "requestid=",
+        "request id:",
+        "activityid:",
+        "correlationid:",
+        "correlation id:",
+    ];
+    let lower = text.to_ascii_lowercase();
+    let tracking = |at: usize| {
+        let tail = &lower[at..];
+        tail.len() < 240 && tail.chars().filter(char::is_ascii_hexdigit).count() >= 16
+    };
+    let cut = MARKS.iter().filter_map(|mark| lower.find(mark)).filter(|at| *at > 0 && tracking(*at)).min();
+    cut.map_or(text, |at| text[..at].trim_end_matches([' ', '(', ',', ';']))
 }
 
 fn shortened(mut text: String, limit: usize) -> String {
@@ -258,6 +280,21 @@ mod tests {
         let fault = Fault::parse(body.as_bytes());
         assert_eq!(fault.codes().collect::<Vec<_>>(), ["BadRequest", "TooManyRequests"]);
         assert_eq!(fault.text(), "Slow.");
+    }
+
+    #[test]
+    fn ids_of_one_try_are_left_out() {
+        says(
+            r#"{"error":"invalid_client","error_description":"AADSTS7000215: Invalid client secret provided. Trace ID: 0f0e7b34-2a6c-4d8e-9f55-8d7f0a5c1200 Correlation ID: 6e7b3a12-9d5e-4c1b-8a43-1f2e3d4c5b6a Timestamp: 2026-11-30 11:00:00Z"}"#,
+            Some("invalid_client"),
+            "AADSTS7000215: Invalid client secret provided.",
+        );
+        says(
+            r#"{"error":{"code":"X","message":"No container.\nRequestId:e611aba9-301e-006e-5178-0b47e4000000\nTime:2001-02-03T04:05:06Z"}}"#,
+            Some("X"),
+            "No container.",
+        );
+        says(r#"{"message":"The request id: field is not set"}"#, None, "The request id: field is not set");
     }
 
     proptest! {
