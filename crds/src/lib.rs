@@ -6,12 +6,12 @@
 //!
 //! Kept true here: types are data. Nothing in this crate names a kind, but for the few whose names or payloads follow a rule of their own.
 
-//pub mod admission;
+pub mod admission;
 pub mod archive;
 pub mod arm_id;
 pub mod body;
 pub mod catalog;
-//pub mod crd;
+pub mod crd;
 pub mod graph;
 pub mod import;
 pub mod kind;

@@ -1,0 +1,106 @@
+//! The CustomResourceDefinition of a kind: one structural schema for all its versions.
+//!
+//! The API server prunes by the schema of the version that a request uses, so a version that lacked a property would lose it. Every version therefore
+//! has the union of all versions' properties; what one version refuses is said with value validation (`required`, `enum`, bounds) and one rule
+//! per property that it does not have. `docs/decisions/003` has the reasons.
+//!
+//! Kept true here: the structural part (types, properties, items) of all versions of a kind is the same, bit for bit.
+
+mod rules;
+mod schema;
+mod spec;
+
+use serde_json::{Value, json};
+
+use crate::kind::Kind;
+use schema::Schema;
+
+/// The label that marks our CRDs, and its value.
+pub const LABEL: (&str, &str) = ("app.kubernetes.io/name", "flotilla");
+
+impl Kind {
+    /// The whole CRD: every served version, the storage version last.
+    pub fn crd(&self) -> Value {
+        let all: Vec<&str> = self.versions().iter().map(crate::kind::Version::name).collect();
+        self.crd_with(&all)
+    }
+
+    /// The CRD with these API versions only. The schema is still the union over all versions, so that nothing stored is lost.
+    pub fn crd_with(&self, served: &[&str]) -> Value {
+        let entry = self.entry();
+        let specs: Vec<Schema> = self.versions().iter().map(spec::spec).collect();
+        let statuses: Vec<Schema> = self.versions().iter().map(spec::status).collect();
+        let (spec, status) = (with_storage_fields(schema::union(&specs)), schema::union(&statuses));
+        let mut versions = Vec::new();
+        for (version, own) in self.versions().iter().zip(&specs).filter(|(v, _)| served.contains(&v.name())) {
+            let having: Vec<(&str, &Schema)> = self.versions().iter().map(crate::kind::Version::name).zip(&specs).collect();
+            let advice = rules::Advice { version: version.name(), plural: &entry.plural, group: &entry.group, versions: &having };
+            let spec = schema::emit(&spec, Some(own), &advice);
+            versions.push(version_object(version.name(), false, &spec, &schema::emit_plain(&status)));
+        }
+        versions.push(version_object(&entry.storage_version(), true, &schema::emit_plain(&spec), &schema::emit_plain(&status)));
+        let short = entry.group.strip_suffix(".azure.com").unwrap_or(&entry.group);
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": entry.crd_name(), "labels": {LABEL.0: LABEL.1}},
+            "spec": {
+                "group": entry.group,
+                "names": {
+                    "categories": ["azure", short],
+                    "kind": entry.kind,
+                    "listKind": format!("{}List", entry.kind),
+                    "plural": entry.plural,
+                    "singular": entry.kind.to_lowercase(),
+                },
+                "scope": "Namespaced",
+                "conversion": {"strategy": "None"},
+                "versions": versions,
+            },
+        })
+    }
+
+    /// The schema of a version's spec as that version alone would have it: what it accepts.
+    pub fn own_spec_schema(&self, version: &str) -> Option<Value> {
+        self.version(version).map(|v| schema::emit_own(&spec::spec(v)))
+    }
+
+    /// The schema of a version's status as that version alone would have it: what it writes.
+    pub fn own_status_schema(&self, version: &str) -> Option<Value> {
+        self.version(version).map(|v| schema::emit_own(&spec::status(v)))
+    }
+}
+
+/// What ASO's storage versions hold beside the fields of the hub; kept so that objects it stored are read and written unchanged.
+fn with_storage_fields(mut spec: Schema) -> Schema {
+    spec.property("originalVersion", Schema::string());
+    spec.property("$propertyBag", Schema::map(Schema::string()));
+    spec
+}
+
+fn version_object(name: &str, storage: bool, spec: &Value, status: &Value) -> Value {
+    let ready = |field: &str| format!(".status.conditions[?(@.type=='Ready')].{field}");
+    let column = |name: &str, field: &str| json!({"name": name, "type": "string", "jsonPath": ready(field)});
+    json!({
+        "name": name,
+        "served": true,
+        "storage": storage,
+        "schema": {"openAPIV3Schema": {
+            "type": "object",
+            "properties": {
+                "apiVersion": {"type": "string"},
+                "kind": {"type": "string"},
+                "metadata": {"type": "object"},
+                "spec": spec,
+                "status": status,
+            },
+        }},
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": [
+            column("Ready", "status"),
+            column("Severity", "severity"),
+            column("Reason", "reason"),
+            column("Message", "message"),
+        ],
+    })
+}

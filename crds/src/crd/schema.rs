@@ -1,0 +1,232 @@
+//! Schemas as far as CRDs need them: a structure, and value validation on it.
+//!
+//! *The union*: properties of all versions; where two versions give a place different types, the wider one: any before everything, number before
+//! integer. A version with the narrower type keeps it as a rule.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use super::rules::{self, Advice};
+
+/// A schema.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Schema {
+    pub(super) structure: Structure,
+    /// Value validation: keywords as in `OpenAPI`, none of which is structural.
+    pub(super) checks: Map<String, Value>,
+}
+
+/// The part that decides what is pruned.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Structure {
+    Object {
+        properties: BTreeMap<String, Schema>,
+        required: BTreeSet<String>,
+        /// Pairs of fields that exclude each other.
+        exclusive: Vec<(String, String)>,
+    },
+    Map(Box<Schema>),
+    List(Box<Schema>),
+    String(Option<&'static str>),
+    Integer(Option<&'static str>),
+    Number,
+    Boolean,
+    Any,
+}
+
+impl Schema {
+    pub(super) fn of(structure: Structure) -> Self {
+        Self { structure, checks: Map::new() }
+    }
+
+    pub(super) fn string() -> Self {
+        Self::of(Structure::String(None))
+    }
+
+    pub(super) fn map(values: Self) -> Self {
+        Self::of(Structure::Map(Box::new(values)))
+    }
+
+    pub(super) fn list(items: Self) -> Self {
+        Self::of(Structure::List(Box::new(items)))
+    }
+
+    pub(super) fn object() -> Self {
+        Self::of(Structure::Object { properties: BTreeMap::new(), required: BTreeSet::new(), exclusive: Vec::new() })
+    }
+
+    pub(super) fn check(mut self, keyword: &str, value: impl Into<Value>) -> Self {
+        self.checks.insert(keyword.to_owned(), value.into());
+        self
+    }
+
+    /// Adds a property to an object.
+    pub(super) fn property(&mut self, name: &str, schema: Self) {
+        if let Structure::Object { properties, .. } = &mut self.structure {
+            properties.insert(name.to_owned(), schema);
+        }
+    }
+
+    /// Adds a required property to an object.
+    pub(super) fn required(&mut self, name: &str, schema: Self) {
+        self.property(name, schema);
+        if let Structure::Object { required, .. } = &mut self.structure {
+            required.insert(name.to_owned());
+        }
+    }
+
+    /// An object with these optional string members.
+    pub(super) fn strings(optional: &[&str], needed: &[&str]) -> Self {
+        let mut schema = Self::object();
+        optional.iter().for_each(|name| schema.property(name, Self::string()));
+        needed.iter().for_each(|name| schema.required(name, Self::string()));
+        schema
+    }
+
+    pub(super) fn properties(&self) -> Option<&BTreeMap<String, Self>> {
+        match &self.structure {
+            Structure::Object { properties, .. } => Some(properties),
+            _ => None,
+        }
+    }
+
+    /// The schema at a path of properties, items (`[]`) and values (`{}`).
+    pub(super) fn at(&self, path: &[&str]) -> Option<&Self> {
+        path.iter().try_fold(self, |schema, &segment| match (&schema.structure, segment) {
+            (Structure::List(item), "[]") | (Structure::Map(item), "{}") => Some(&**item),
+            (Structure::Object { properties, .. }, name) => properties.get(name),
+            _ => None,
+        })
+    }
+}
+
+/// The structure that has all of theirs. It carries no checks.
+pub(super) fn union(schemas: &[Schema]) -> Schema {
+    let mut schemas = schemas.iter();
+    let first = schemas.next().map_or_else(Schema::object, bare);
+    schemas.fold(first, |union, schema| Schema::of(merge(union.structure, &schema.structure)))
+}
+
+fn bare(schema: &Schema) -> Schema {
+    let structure = match &schema.structure {
+        Structure::Object { properties, .. } => Structure::Object {
+            properties: properties.iter().map(|(name, schema)| (name.clone(), bare(schema))).collect(),
+            required: BTreeSet::new(),
+            exclusive: Vec::new(),
+        },
+        Structure::Map(values) => Structure::Map(Box::new(bare(values))),
+        Structure::List(items) => Structure::List(Box::new(bare(items))),
+        other => other.clone(),
+    };
+    Schema::of(structure)
+}
+
+fn merge(a: Structure, b: &Structure) -> Structure {
+    match (a, b) {
+        (Structure::Object { mut properties, .. }, Structure::Object { properties: more, .. }) => {
+            for (name, schema) in more {
+                let merged = match properties.remove(name) {
+                    Some(known) => Schema::of(merge(known.structure, &schema.structure)),
+                    None => bare(schema),
+                };
+                properties.insert(name.clone(), merged);
+            }
+            Structure::Object { properties, required: BTreeSet::new(), exclusive: Vec::new() }
+        }
+        (Structure::Map(a), Structure::Map(b)) => Structure::Map(Box::new(Schema::of(merge(a.structure, &b.structure)))),
+        (Structure::List(a), Structure::List(b)) => Structure::List(Box::new(Schema::of(merge(a.structure, &b.structure)))),
+        (Structure::String(a), Structure::String(b)) => Structure::String(if a == *b { a } else { None }),
+        (Structure::Integer(a), Structure::Integer(b)) => Structure::Integer(if a == *b { a } else { None }),
+        (Structure::Number | Structure::Integer(_), Structure::Number) | (Structure::Number, Structure::Integer(_)) => Structure::Number,
+        (Structure::Boolean, Structure::Boolean) => Structure::Boolean,
+        _ => Structure::Any,
+    }
+}
+
+/// The union's structure without any check.
+pub(super) fn emit_plain(union: &Schema) -> Value {
+    Value::Object(structure(union, &mut emit_plain))
+}
+
+/// A version's own structure with its checks.
+pub(super) fn emit_own(schema: &Schema) -> Value {
+    let mut out = structure(schema, &mut emit_own);
+    checks(schema, &mut out);
+    Value::Object(out)
+}
+
+/// The union's structure with what one version demands of it. Below a property that the version does not have nothing is demanded.
+pub(super) fn emit(union: &Schema, own: Option<&Schema>, advice: &Advice<'_>) -> Value {
+    emit_at(union, own, advice, &mut Vec::new())
+}
+
+fn emit_at<'a>(union: &'a Schema, own: Option<&Schema>, advice: &Advice<'_>, path: &mut Vec<&'a str>) -> Value {
+    let Some(own) = own else { return emit_plain(union) };
+    let mut out = Map::new();
+    let descend = |segment: &'a str, union: &'a Schema, path: &mut Vec<&'a str>| {
+        path.push(segment);
+        let value = emit_at(union, own.at(&[segment]), advice, path);
+        path.pop();
+        value
+    };
+    match &union.structure {
+        Structure::Object { properties, .. } => {
+            out.insert("type".to_owned(), json!("object"));
+            let properties = properties.iter().map(|(name, schema)| (name.clone(), descend(name, schema, path))).collect();
+            out.insert("properties".to_owned(), Value::Object(properties));
+        }
+        Structure::Map(values) => {
+            out.insert("type".to_owned(), json!("object"));
+            out.insert("additionalProperties".to_owned(), descend("{}", values, path));
+        }
+        Structure::List(items) => {
+            out.insert("type".to_owned(), json!("array"));
+            out.insert("items".to_owned(), descend("[]", items, path));
+        }
+        _ => out = structure(union, &mut emit_plain),
+    }
+    checks(own, &mut out);
+    rules::add(union, own, advice, path, &mut out);
+    Value::Object(out)
+}
+
+fn structure(schema: &Schema, inner: &mut dyn FnMut(&Schema) -> Value) -> Map<String, Value> {
+    let mut out = Map::new();
+    let mut set = |key: &str, value: Value| drop(out.insert(key.to_owned(), value));
+    match &schema.structure {
+        Structure::Object { properties, .. } => {
+            set("type", json!("object"));
+            set("properties", Value::Object(properties.iter().map(|(name, schema)| (name.clone(), inner(schema))).collect()));
+        }
+        Structure::Map(values) => {
+            set("type", json!("object"));
+            set("additionalProperties", inner(values));
+        }
+        Structure::List(items) => {
+            set("type", json!("array"));
+            set("items", inner(items));
+        }
+        Structure::String(format) | Structure::Integer(format) => {
+            set("type", json!(if matches!(schema.structure, Structure::String(_)) { "string" } else { "integer" }));
+            if let Some(format) = format {
+                set("format", json!(format));
+            }
+        }
+        Structure::Number => set("type", json!("number")),
+        Structure::Boolean => set("type", json!("boolean")),
+        Structure::Any => set("x-kubernetes-preserve-unknown-fields", json!(true)),
+    }
+    out
+}
+
+fn checks(own: &Schema, out: &mut Map<String, Value>) {
+    for (keyword, value) in &own.checks {
+        out.insert(keyword.clone(), value.clone());
+    }
+    if let Structure::Object { required, .. } = &own.structure
+        && !required.is_empty()
+    {
+        out.insert("required".to_owned(), required.iter().cloned().collect());
+    }
+}
