@@ -1,0 +1,268 @@
+//! The shards that this worker holds, and how grants and revokes change them.
+//!
+//! Keeps true: held ranges never overlap; terms and epochs only grow, so a message from the past changes nothing; what was
+//! let go is held again only under a newer epoch.
+
+use flotilla_proto::{Epoch, Key, KeyRange, Term};
+
+/// A range that this worker owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldShard {
+    /// Its keys.
+    pub range: KeyRange,
+    /// The epoch it was granted under.
+    pub epoch: Epoch,
+    /// The owner before did not hand it over.
+    pub unclean: bool,
+    /// It was asked back: nothing new is begun in it.
+    pub leaving: bool,
+}
+
+/// What a grant brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gained {
+    /// Keys that were not held before.
+    pub range: KeyRange,
+    /// The owner before did not hand them over.
+    pub unclean: bool,
+}
+
+/// All held ranges, sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    term: Term,
+    shards: Vec<HeldShard>,
+    /// Ranges let go, and under which epoch; a grant that was sent before that is void.
+    let_go: Vec<(KeyRange, Epoch)>,
+}
+
+/// Ranges let go are remembered until a newer grant covers them; more than this many are never in flight.
+const REMEMBERED: usize = 256;
+
+impl Held {
+    /// The newest term heard of.
+    pub fn term(&self) -> Term {
+        self.term
+    }
+
+    /// Takes note of a leader. False if a newer one is known.
+    pub fn hear(&mut self, term: Term) -> bool {
+        if term < self.term {
+            return false;
+        }
+        self.term = term;
+        true
+    }
+
+    /// All held ranges in order.
+    pub fn shards(&self) -> &[HeldShard] {
+        &self.shards
+    }
+
+    /// The shard that holds a key.
+    pub fn shard_of(&self, key: &Key) -> Option<&HeldShard> {
+        let after = self.shards.partition_point(|shard| shard.range.start <= *key);
+        self.shards[..after].last().filter(|shard| shard.range.contains(key))
+    }
+
+    /// Owns `range` from now on. Returns the parts of it that were not held before.
+    ///
+    /// The leader may cut or join ranges without a change of owner: those come under an epoch that is known, and bring
+    /// nothing new.
+    pub fn grant(&mut self, term: Term, range: KeyRange, epoch: Epoch, unclean: bool) -> Vec<Gained> {
+        let late = self.let_go.iter().any(|(gone, at)| gone.overlaps(&range) && epoch <= *at);
+        if !self.hear(term) || range.is_empty() || late {
+            return Vec::new();
+        }
+        let known = |shard: &HeldShard| shard.range.overlaps(&range) && shard.epoch > epoch;
+        if self.shards.iter().any(known) {
+            return Vec::new();
+        }
+        let mut gaps = vec![range];
+        let mut was_unclean = false;
+        for shard in &self.shards {
+            gaps = gaps.into_iter().flat_map(|gap| without(gap, shard.range)).collect();
+            was_unclean |= shard.unclean && shard.range.overlaps(&range);
+        }
+        // What is held under this very epoch and asked back stays asked back: the grant crossed the revoke on its way.
+        let leaving = self.shards.iter().any(|s| s.range.overlaps(&range) && s.epoch == epoch && s.leaving);
+        self.cut(range);
+        self.let_go.retain(|(gone, _)| !range.covers(gone));
+        self.shards.push(HeldShard { range, epoch, unclean: unclean || was_unclean, leaving });
+        self.shards.sort_by_key(|shard| shard.range.start);
+        gaps.into_iter().map(|range| Gained { range, unclean }).collect()
+    }
+
+    /// Begins nothing new in `range`. Returns the held parts of it; empty for a revoke of the past.
+    pub fn revoke(&mut self, term: Term, range: KeyRange, epoch: Epoch) -> Vec<KeyRange> {
+        if !self.hear(term) || self.shards.iter().any(|shard| shard.range.overlaps(&range) && shard.epoch > epoch) {
+            return Vec::new();
+        }
+        self.isolate(range);
+        let inside = self.shards.iter_mut().filter(|shard| range.covers(&shard.range));
+        inside
+            .map(|shard| {
+                shard.leaving = true;
+                shard.range
+            })
+            .collect()
+    }
+
+    /// Holds `range` no more.
+    pub fn let_go(&mut self, range: KeyRange) {
+        self.isolate(range);
+        for shard in &self.shards {
+            if range.covers(&shard.range) {
+                self.let_go.push((shard.range, shard.epoch));
+            }
+        }
+        let surplus = self.let_go.len().saturating_sub(REMEMBERED);
+        self.let_go.drain(..surplus);
+        self.cut(range);
+    }
+
+    /// Holds nothing any more.
+    pub fn lose_all(&mut self) -> Vec<KeyRange> {
+        let ranges: Vec<_> = self.shards.iter().map(|shard| shard.range).collect();
+        self.let_go(KeyRange::ALL);
+        ranges
+    }
+
+    /// Cuts shards at the ends of `range`, so that each lies inside or outside of it.
+    fn isolate(&mut self, range: KeyRange) {
+        for at in [Some(range.start), range.end].into_iter().flatten() {
+            let straddles = |shard: &HeldShard| shard.range.start < at && shard.range.contains(&at);
+            if let Some(index) = self.shards.iter().position(straddles) {
+                let mut right = self.shards[index];
+                self.shards[index].range.end = Some(at);
+                right.range.start = at;
+                self.shards.insert(index + 1, right);
+            }
+        }
+    }
+
+    /// Removes `range` from what is held.
+    fn cut(&mut self, range: KeyRange) {
+        self.isolate(range);
+        self.shards.retain(|shard| !range.covers(&shard.range));
+    }
+}
+
+/// The parts of `whole` outside of `part`.
+fn without(whole: KeyRange, part: KeyRange) -> Vec<KeyRange> {
+    if !whole.overlaps(&part) {
+        return vec![whole];
+    }
+    let left = KeyRange { start: whole.start, end: Some(part.start) };
+    let right = part.end.map(|end| KeyRange { start: end, end: whole.end });
+    [Some(left), right].into_iter().flatten().filter(|range| !range.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(namespace: u64) -> Key {
+        Key { namespace, ..Key::MIN }
+    }
+
+    fn range(start: u64, end: u64) -> KeyRange {
+        KeyRange { start: key(start), end: Some(key(end)) }
+    }
+
+    fn gained(held: &mut Held, term: u64, range: KeyRange, epoch: u64) -> Vec<KeyRange> {
+        held.grant(Term(term), range, Epoch(epoch), false).into_iter().map(|gained| gained.range).collect()
+    }
+
+    #[test]
+    fn a_grant_says_which_keys_are_new() {
+        let mut held = Held::default();
+        assert_eq!(gained(&mut held, 1, range(10, 20), 1), [range(10, 20)]);
+        assert_eq!(gained(&mut held, 1, range(0, 30), 2), [range(0, 10), range(20, 30)]);
+        assert_eq!(gained(&mut held, 1, range(0, 30), 2), []);
+    }
+
+    #[test]
+    fn messages_of_an_older_leader_or_epoch_change_nothing() {
+        let mut held = Held::default();
+        gained(&mut held, 2, range(0, 10), 5);
+        let before = held.clone();
+        assert_eq!(gained(&mut held, 1, range(10, 20), 6), []);
+        assert_eq!(gained(&mut held, 2, range(0, 10), 4), []);
+        assert_eq!(held.revoke(Term(1), range(0, 10), Epoch(5)), []);
+        assert_eq!(held.revoke(Term(2), range(0, 10), Epoch(4)), []);
+        assert_eq!(held, before);
+    }
+
+    #[test]
+    fn what_was_let_go_comes_back_only_under_a_newer_epoch() {
+        let mut held = Held::default();
+        gained(&mut held, 1, range(0, 10), 5);
+        assert_eq!(held.revoke(Term(1), range(0, 10), Epoch(5)), [range(0, 10)]);
+        held.let_go(range(0, 10));
+        assert_eq!(gained(&mut held, 1, range(0, 10), 5), []);
+        assert_eq!(gained(&mut held, 1, range(0, 10), 7), [range(0, 10)]);
+    }
+
+    #[test]
+    fn a_part_can_be_asked_back() {
+        let mut held = Held::default();
+        gained(&mut held, 1, range(0, 30), 1);
+        assert_eq!(held.revoke(Term(1), range(10, 20), Epoch(1)), [range(10, 20)]);
+        assert!(held.shard_of(&key(15)).unwrap().leaving);
+        assert!(!held.shard_of(&key(5)).unwrap().leaving);
+        held.let_go(range(10, 20));
+        assert_eq!(held.shard_of(&key(15)), None);
+        assert_eq!(held.shard_of(&key(20)).unwrap().range, range(20, 30));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Message {
+        Grant(u64, u64, u64),
+        Revoke(u64, u64, u64),
+        LetGo(u64, u64),
+        LoseAll,
+    }
+
+    fn message() -> impl Strategy<Value = Message> {
+        prop_oneof![
+            4 => (0..20_u64, 1..10_u64, 0..8_u64).prop_map(|(s, l, e)| Message::Grant(s, s + l, e)),
+            2 => (0..20_u64, 1..10_u64, 0..8_u64).prop_map(|(s, l, e)| Message::Revoke(s, s + l, e)),
+            2 => (0..20_u64, 1..10_u64).prop_map(|(s, l)| Message::LetGo(s, s + l)),
+            1 => Just(Message::LoseAll),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_never_overlap_and_epochs_of_a_key_only_grow(messages in prop::collection::vec(message(), 0..60)) {
+            let mut held = Held::default();
+            let mut newest = [Epoch(0); 30];
+            let mut gone = [None; 30];
+            for message in messages {
+                match message {
+                    Message::Grant(s, e, epoch) => { gained(&mut held, 1, range(s, e), epoch); }
+                    Message::Revoke(s, e, epoch) => { held.revoke(Term(1), range(s, e), Epoch(epoch)); }
+                    Message::LetGo(s, e) => held.let_go(range(s, e)),
+                    Message::LoseAll => { held.lose_all(); }
+                }
+                prop_assert!(held.shards().windows(2).all(|two| !two[0].range.overlaps(&two[1].range)));
+                prop_assert!(held.shards().iter().all(|shard| !shard.range.is_empty()));
+                for at in 0..30_u64 {
+                    let index = usize::try_from(at).unwrap();
+                    match held.shard_of(&key(at)) {
+                        Some(shard) => {
+                            prop_assert!(shard.epoch >= newest[index]);
+                            prop_assert!(gone[index].is_none_or(|epoch| shard.epoch > epoch));
+                            (newest[index], gone[index]) = (shard.epoch, None);
+                        }
+                        None if newest[index] > Epoch(0) => gone[index] = Some(newest[index]),
+                        None => {}
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The claim under which everything is written: the shard is held, and our own lease is surely valid.
+//!
+//! The lease's end is kept on the monotonic clock and counted from the moment *before* the renewal was sent, so that a
+//! worker stops before anybody may take over, whatever the wall clocks say.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
+
+use flotilla_proto::{Epoch, Key, KeyRange, Term};
+
+use super::held::{Gained, Held, HeldShard};
+
+/// The held shards and the lease's end, shared by all who write.
+#[derive(Clone, Debug)]
+pub struct Shards(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    started: Instant,
+    /// Milliseconds since `started`; zero while there is no lease.
+    valid_until: AtomicU64,
+    held: RwLock<Held>,
+}
+
+/// The right to write for one object. Ask [`Claim::valid`] right before each write.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    key: Key,
+    range_epoch: Epoch,
+    term: Term,
+    unclean: bool,
+    shards: Shards,
+}
+
+impl Default for Shards {
+    fn default() -> Self {
+        Self(Arc::new(Inner { started: Instant::now(), valid_until: AtomicU64::new(0), held: RwLock::default() }))
+    }
+}
+
+impl Shards {
+    /// Nothing held, no lease yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The right to begin work on an object; none if its shard is not held, is being handed back, or the lease ran out.
+    pub fn claim(&self, key: &Key) -> Option<Claim> {
+        let held = self.read();
+        let shard = held.shard_of(key).filter(|shard| !shard.leaving)?;
+        let claim = Claim {
+            key: *key,
+            range_epoch: shard.epoch,
+            term: held.term(),
+            unclean: shard.unclean,
+            shards: self.clone(),
+        };
+        drop(held);
+        self.leased(Instant::now()).then_some(claim)
+    }
+
+    /// Whether an object belongs to us, be it that its shard is being handed back.
+    pub fn holds(&self, key: &Key) -> bool {
+        self.read().shard_of(key).is_some()
+    }
+
+    /// The lease is valid until then.
+    pub fn renew(&self, until: Instant) {
+        let milliseconds = until.saturating_duration_since(self.0.started).as_millis();
+        self.0.valid_until.store(u64::try_from(milliseconds).unwrap_or(u64::MAX), Ordering::Release);
+    }
+
+    /// There is no lease any more.
+    pub fn expire(&self) {
+        self.0.valid_until.store(0, Ordering::Release);
+    }
+
+    /// Whether the lease is surely valid.
+    pub fn leased(&self, now: Instant) -> bool {
+        let until = self.0.started + Duration::from_millis(self.0.valid_until.load(Ordering::Acquire));
+        now < until
+    }
+
+    /// A copy of all held ranges.
+    pub fn held(&self) -> Vec<HeldShard> {
+        self.read().shards().to_vec()
+    }
+
+    /// The newest term heard of.
+    pub fn term(&self) -> Term {
+        self.read().term()
+    }
+
+    /// Takes note of a leader. False if a newer one is known.
+    pub fn hear(&self, term: Term) -> bool {
+        self.write().hear(term)
+    }
+
+    /// See [`Held::grant`].
+    pub fn grant(&self, term: Term, range: KeyRange, epoch: Epoch, unclean: bool) -> Vec<Gained> {
+        self.write().grant(term, range, epoch, unclean)
+    }
+
+    /// See [`Held::revoke`].
+    pub fn revoke(&self, term: Term, range: KeyRange, epoch: Epoch) -> Vec<KeyRange> {
+        self.write().revoke(term, range, epoch)
+    }
+
+    /// See [`Held::let_go`].
+    pub fn let_go(&self, range: KeyRange) {
+        self.write().let_go(range);
+    }
+
+    /// See [`Held::lose_all`].
+    pub fn lose_all(&self) -> Vec<KeyRange> {
+        self.write().lose_all()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Held> {
+        self.0.held.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Held> {
+        self.0.held.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Claim {
+    /// Whether it still holds: the lease is valid and the shard is held under the same epoch.
+    ///
+    /// A new leader that leaves the shard where it is does not end it.
+    pub fn valid(&self, now: Instant) -> bool {
+        let held = self.shards.read().shard_of(&self.key).is_some_and(|shard| shard.epoch == self.range_epoch);
+        held && self.shards.leased(now)
+    }
+
+    /// The epoch it was made under.
+    pub fn epoch(&self) -> Epoch {
+        self.range_epoch
+    }
+
+    /// The leader's term it was made under.
+    pub fn term(&self) -> Term {
+        self.term
+    }
+
+    /// The shard's owner before us did not hand it over.
+    pub fn unclean(&self) -> bool {
+        self.unclean
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leased() -> Shards {
+        let shards = Shards::new();
+        shards.renew(Instant::now() + Duration::from_mins(1));
+        shards.grant(Term(1), KeyRange::ALL, Epoch(1), false);
+        shards
+    }
+
+    #[test]
+    fn a_claim_ends_with_the_lease() {
+        let shards = leased();
+        let claim = shards.claim(&Key::MIN).unwrap();
+        assert!(claim.valid(Instant::now()));
+        assert!(!claim.valid(Instant::now() + Duration::from_mins(2)));
+        shards.expire();
+        assert!(!claim.valid(Instant::now()));
+        assert!(shards.claim(&Key::MIN).is_none());
+    }
+
+    #[test]
+    fn a_claim_outlives_the_revoke_and_ends_with_the_release() {
+        let shards = leased();
+        let claim = shards.claim(&Key::MIN).unwrap();
+        shards.revoke(Term(1), KeyRange::ALL, Epoch(1));
+        assert!(shards.claim(&Key::MIN).is_none(), "nothing new is begun");
+        assert!(claim.valid(Instant::now()), "what runs may end");
+        shards.let_go(KeyRange::ALL);
+        assert!(!claim.valid(Instant::now()));
+    }
+
+    #[test]
+    fn a_claim_of_an_older_epoch_is_void_though_the_shard_came_back() {
+        let shards = leased();
+        let claim = shards.claim(&Key::MIN).unwrap();
+        shards.let_go(KeyRange::ALL);
+        shards.grant(Term(1), KeyRange::ALL, Epoch(2), true);
+        assert!(!claim.valid(Instant::now()));
+        assert!(shards.claim(&Key::MIN).unwrap().unclean());
+    }
+
+    #[test]
+    fn a_new_leader_that_changes_nothing_ends_no_claim() {
+        let shards = leased();
+        let claim = shards.claim(&Key::MIN).unwrap();
+        shards.hear(Term(2));
+        shards.grant(Term(2), KeyRange::ALL, Epoch(1), false);
+        assert!(claim.valid(Instant::now()));
+    }
+}

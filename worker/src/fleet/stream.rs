@@ -1,0 +1,354 @@
+//! The stream to the leader: says what we hold, obeys grants and revokes, passes on everything else.
+//!
+//! It keeps true that a shard is said to be released only after its work has ended, and that a stream's end changes nothing:
+//! the worker goes on with what it holds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flotilla_proto::v1::fleet_client::FleetClient;
+use flotilla_proto::v1::leader_message::Message as FromLeader;
+use flotilla_proto::v1::worker_message::Message as ToLeader;
+use flotilla_proto::v1::{self, LeaderMessage, WorkerMessage};
+use flotilla_proto::{Epoch, GroupKind, KeyRange, Term, WorkerId};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Endpoint;
+
+use super::held::Gained;
+use super::leader::{self, Finder};
+use super::lease::Losses;
+use super::shards::Shards;
+use crate::engine::object::Id;
+
+/// What the fleet asks of the engine.
+#[derive(Debug)]
+pub enum Event {
+    /// These keys are ours from now on.
+    Gained(Vec<Gained>),
+    /// Finish or park what runs in these ranges, forget their objects, then say so.
+    Leaving {
+        /// The ranges.
+        ranges: Vec<KeyRange>,
+        /// How long that may take.
+        within: Duration,
+        /// Said when nothing runs there any more.
+        done: oneshot::Sender<()>,
+    },
+    /// Everything is lost already: forget all objects.
+    Lost,
+    /// The kinds that have objects.
+    Kinds(Vec<GroupKind>),
+    /// These have changed: look at what waits for them.
+    Wake(Vec<Id>),
+}
+
+/// What the rest of the worker tells the leader.
+pub struct Reports {
+    /// The whole list of what we wait for.
+    pub interest: watch::Receiver<Vec<v1::ObjectName>>,
+    /// Objects that became ready or went away, and the budget's messages.
+    pub outgoing: mpsc::Receiver<ToLeader>,
+    /// What each held shard costs now.
+    pub load: Arc<dyn Fn() -> v1::LoadReport + Send + Sync>,
+}
+
+impl std::fmt::Debug for Reports {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reports").finish_non_exhaustive()
+    }
+}
+
+/// Takes the leader's messages about budgets.
+pub type BudgetInbox = Arc<dyn Fn(FromLeader) + Send + Sync>;
+/// Hears whether there is a leader.
+pub type Connected = watch::Sender<bool>;
+
+/// Why a stream ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nobody leads.
+    #[error("failed to find the leader")]
+    Leader(#[from] leader::Error),
+    /// The address is no address.
+    #[error("the leader's address {address} can't be used")]
+    Address {
+        /// The address.
+        address: String,
+        /// Cause.
+        #[source]
+        source: tonic::transport::Error,
+    },
+    /// The leader can't be reached.
+    #[error("failed to connect to the leader at {address}")]
+    Connect {
+        /// The address.
+        address: String,
+        /// Cause.
+        #[source]
+        source: tonic::transport::Error,
+    },
+    /// The leader closed the stream, or it broke.
+    #[error("the stream to the leader ended")]
+    Ended(#[source] Option<Box<tonic::Status>>),
+    /// A leader of the past answered.
+    #[error("the leader at {address} is of term {term} and a newer one is known")]
+    Past {
+        /// The address.
+        address: String,
+        /// Its term.
+        term: Term,
+    },
+}
+
+/// Waits between two tries to connect: short, because a new leader is elected within seconds.
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+const LONGEST_WAIT: Duration = Duration::from_secs(3);
+/// Messages to the leader that may wait. Each is a list or a total, so a slow leader costs a few of them.
+const OUTBOX: usize = 64;
+/// Without a word for so long the stream counts as broken.
+const KEEP_ALIVE: Duration = Duration::from_secs(3);
+
+/// How long the leader may take to read our last words.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// A stream on which Hello was said.
+struct Leader {
+    address: String,
+    outbox: mpsc::Sender<WorkerMessage>,
+    incoming: tonic::Streaming<LeaderMessage>,
+}
+
+/// Keeps a stream to whoever leads.
+pub struct Stream {
+    /// Who we are.
+    pub worker: WorkerId,
+    /// What we hold.
+    pub shards: Shards,
+    /// Finds the leader.
+    pub finder: Finder,
+    /// Told when our lease was lost.
+    pub losses: Losses,
+    /// The engine.
+    pub events: mpsc::Sender<Event>,
+    /// What the leader hears of us.
+    pub reports: Reports,
+    /// The budget.
+    pub budget: BudgetInbox,
+    /// Whether there is a leader.
+    pub connected: Connected,
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream").field("worker", &self.worker).finish_non_exhaustive()
+    }
+}
+
+impl Stream {
+    /// Connects, serves, and connects again, until told to stop. Then nothing runs any more, and all shards are given back.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let mut wait = FIRST_WAIT;
+        let mut said = String::new();
+        loop {
+            let connected = tokio::select! {
+                () = stop.cancelled() => return,
+                connected = self.connect() => connected,
+            };
+            let served = match connected {
+                Ok(leader) => self.serve(leader, &stop).await,
+                Err(error) => Err(error),
+            };
+            if stop.is_cancelled() {
+                return;
+            }
+            if self.connected.send_replace(false) {
+                wait = FIRST_WAIT;
+            }
+            if let Err(error) = served {
+                // While nobody leads the same words would come every few seconds.
+                let words = error.to_string();
+                if words != said {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "No stream to the leader");
+                }
+                said = words;
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(wait) => {}
+            }
+            wait = (wait * 2).min(LONGEST_WAIT);
+            // What was said while nobody listened is void: lists are sent whole on the next stream.
+            while self.reports.outgoing.try_recv().is_ok() {}
+        }
+    }
+
+    /// Finds the leader and says Hello.
+    async fn connect(&self) -> Result<Leader, Error> {
+        let address = self.finder.find().await?;
+        let endpoint = Endpoint::from_shared(address.clone())
+            .map_err(|source| Error::Address { address: address.clone(), source })?
+            .connect_timeout(Duration::from_secs(3))
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE)
+            .keep_alive_while_idle(true);
+        let channel = endpoint.connect().await.map_err(|source| Error::Connect { address: address.clone(), source })?;
+        let (outbox, messages) = mpsc::channel(OUTBOX);
+        send(&outbox, ToLeader::Hello(self.hello())).await;
+        let answer = FleetClient::new(channel).join(ReceiverStream::new(messages)).await;
+        let incoming = answer.map_err(|status| Error::Ended(Some(Box::new(status))))?.into_inner();
+        Ok(Leader { address, outbox, incoming })
+    }
+
+    /// One stream, from Welcome to its end.
+    async fn serve(&mut self, leader: Leader, stop: &CancellationToken) -> Result<(), Error> {
+        let Leader { address, outbox, mut incoming } = leader;
+        let ended = |status: tonic::Status| Error::Ended(Some(Box::new(status)));
+        let mut heartbeat = tokio::time::interval(Duration::from_secs(2));
+        let mut released = tokio::task::JoinSet::new();
+        self.losses.mark_unchanged();
+        self.reports.interest.mark_changed();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => {
+                    self.leave(outbox).await;
+                    // The leader closes its side once it has read ours to the end.
+                    let _ = tokio::time::timeout(FAREWELL, async { while let Ok(Some(_)) = incoming.message().await {} }).await;
+                    return Ok(());
+                }
+                message = incoming.message() => {
+                    let Some(LeaderMessage { message: Some(message) }) = message.map_err(ended)? else {
+                        return Err(Error::Ended(None));
+                    };
+                    match message {
+                        FromLeader::Welcome(welcome) => {
+                            let term = Term(welcome.term);
+                            if !self.shards.hear(term) {
+                                return Err(Error::Past { address, term });
+                            }
+                            tracing::info!(%term, leader = %welcome.leader, %address, "Joined the fleet");
+                            let every = Duration::from_secs(u64::from(welcome.heartbeat_seconds.max(1)));
+                            heartbeat = tokio::time::interval(every);
+                            self.connected.send_replace(true);
+                        }
+                        FromLeader::Grant(grant) => self.granted(grant).await,
+                        FromLeader::Revoke(revoke) => self.revoked(&revoke, &outbox, &mut released).await,
+                        FromLeader::Kinds(kinds) => {
+                            let kinds = kinds.kinds.into_iter().map(|k| GroupKind::new(k.group, k.kind)).collect();
+                            self.tell(Event::Kinds(kinds)).await;
+                        }
+                        FromLeader::Wake(wake) => {
+                            self.tell(Event::Wake(wake.objects.into_iter().map(Id::from).collect())).await;
+                        }
+                        budget => (self.budget)(budget),
+                    }
+                }
+                _ = heartbeat.tick() => send(&outbox, ToLeader::Load((self.reports.load)())).await,
+                changed = self.reports.interest.changed() => {
+                    if changed.is_err() {
+                        return Ok(());
+                    }
+                    let objects = self.reports.interest.borrow_and_update().clone();
+                    send(&outbox, ToLeader::Interest(v1::Interest { objects })).await;
+                    // Waits come in bursts; the next list holds them all.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                Some(message) = self.reports.outgoing.recv() => send(&outbox, message).await,
+                Ok(()) = self.losses.changed() => {
+                    self.tell(Event::Lost).await;
+                    // Another stream says Hello with nothing held.
+                    return Err(Error::Ended(None));
+                }
+                Some(_) = released.join_next() => {}
+            }
+        }
+    }
+
+    fn hello(&self) -> v1::Hello {
+        let held = self.shards.held();
+        v1::Hello {
+            worker: self.worker.pod().to_owned(),
+            incarnation: self.worker.incarnation().to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            held: held.iter().map(|shard| wire(shard.range, shard.epoch)).collect(),
+        }
+    }
+
+    async fn granted(&self, grant: v1::Grant) {
+        let term = Term(grant.term);
+        let mut gained = Vec::new();
+        for shard in grant.shards {
+            let Some(range) = shard.range else { continue };
+            let (range, epoch) = (KeyRange::from(range), Epoch(shard.epoch));
+            let new = self.shards.grant(term, range, epoch, grant.unclean);
+            if !new.is_empty() {
+                tracing::info!(shard = %range, %epoch, %term, unclean = grant.unclean, "Took a shard");
+            }
+            gained.extend(new);
+        }
+        if !gained.is_empty() {
+            self.tell(Event::Gained(gained)).await;
+        }
+    }
+
+    /// Stops intake at once, and answers when what runs has ended.
+    async fn revoked(
+        &self,
+        revoke: &v1::Revoke,
+        outbox: &mpsc::Sender<WorkerMessage>,
+        released: &mut tokio::task::JoinSet<()>,
+    ) {
+        let term = Term(revoke.term);
+        let asked: Vec<_> = revoke
+            .shards
+            .iter()
+            .filter_map(|shard| Some((KeyRange::from(shard.range.clone()?), Epoch(shard.epoch))))
+            .collect();
+        let ranges: Vec<_> = asked.iter().flat_map(|(range, epoch)| self.shards.revoke(term, *range, *epoch)).collect();
+        let within = Duration::from_millis(u64::from(revoke.deadline_ms));
+        let (done, ended) = oneshot::channel();
+        self.tell(Event::Leaving { ranges, within, done }).await;
+        let (shards, outbox) = (self.shards.clone(), outbox.clone());
+        released.spawn(async move {
+            if ended.await.is_err() {
+                return;
+            }
+            let held = shards.held();
+            let kept = |range: &KeyRange| held.iter().any(|s| s.range.overlaps(range) && !s.leaving);
+            let mut answer = Vec::new();
+            // A grant of a newer epoch that came meanwhile is not given back.
+            for (range, epoch) in asked.into_iter().filter(|(range, _)| !kept(range)) {
+                shards.let_go(range);
+                tracing::info!(shard = %range, %epoch, "Released a shard");
+                answer.push(wire(range, epoch));
+            }
+            send(&outbox, ToLeader::Released(v1::Released { term: term.0, shards: answer })).await;
+        });
+    }
+
+    /// Gives everything back. Nothing runs any more.
+    async fn leave(&self, outbox: mpsc::Sender<WorkerMessage>) {
+        let held = self.shards.held();
+        let term = self.shards.term();
+        self.shards.lose_all();
+        let shards: Vec<_> = held.iter().map(|shard| wire(shard.range, shard.epoch)).collect();
+        tracing::info!(shards = shards.len(), "Gave all shards back");
+        send(&outbox, ToLeader::Released(v1::Released { term: term.0, shards })).await;
+    }
+
+    async fn tell(&self, event: Event) {
+        // The engine is gone only when the worker stops.
+        let _ = self.events.send(event).await;
+    }
+}
+
+/// A shard as it goes over the wire.
+pub fn wire(range: KeyRange, epoch: Epoch) -> v1::Shard {
+    v1::Shard { range: Some(range.into()), epoch: epoch.0 }
+}
+
+async fn send(outbox: &mpsc::Sender<WorkerMessage>, message: ToLeader) {
+    // The stream has ended if nobody takes it; its reader says so.
+    let _ = outbox.send(WorkerMessage { message: Some(message) }).await;
+}
