@@ -11,12 +11,11 @@ mod certificates;
 mod directory;
 mod error;
 mod options;
-mod port;
-mod process;
 mod servers;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
@@ -33,8 +32,9 @@ use self::certificates::Certificates;
 use self::directory::Directory;
 pub use self::error::Error;
 pub use self::options::Options;
-use self::process::Process;
 use self::servers::Layout;
+use crate::port;
+use crate::process::{self, Process};
 
 const ETCD: &str = "etcd";
 const API_SERVER: &str = "kube-apiserver";
@@ -77,7 +77,9 @@ impl ControlPlane {
         let mut tries = 1;
         loop {
             match Self::start_once(options.clone()).await {
-                Err(Error::Exited { log, .. }) if tries < STARTS && log.contains("address already in use") => {
+                Err(Error::Process(process::Error::Exited { log, .. }))
+                    if tries < STARTS && log.contains("address already in use") =>
+                {
                     tracing::info!(tries, "A port was taken by another process; starting again");
                     tries += 1;
                 }
@@ -101,7 +103,7 @@ impl ControlPlane {
         config.default_retry = false;
 
         let started = Instant::now();
-        let etcd = Process::spawn(ETCD, &binaries.etcd, &layout.etcd_args(), &layout.etcd_log())?;
+        let etcd = Process::spawn(ETCD, command(&binaries.etcd, layout.etcd_args()), &layout.etcd_log())?;
         let mut control_plane =
             Self { binaries, options, layout, certificates, config, api_server: Mutex::new(None), etcd, directory };
         if let Err(error) = control_plane.start_api_server().await {
@@ -119,13 +121,13 @@ impl ControlPlane {
         if let Some(api_server) = self.api_server.into_inner() {
             api_server.stop(within).await?;
         }
-        self.etcd.stop(within).await
+        Ok(self.etcd.stop(within).await?)
     }
 
     /// Kills the API server, as a crash would; etcd goes on.
     pub async fn kill_api_server(&self) -> Result<(), Error> {
         match self.api_server.lock().await.take() {
-            Some(mut api_server) => api_server.kill().map_err(|source| Error::Stop { name: API_SERVER, source }),
+            Some(mut api_server) => Ok(api_server.kill()?),
             None => Ok(()),
         }
     }
@@ -196,7 +198,8 @@ impl ControlPlane {
 
     async fn start_api_server(&self) -> Result<(), Error> {
         let args = self.layout.api_server_args(&self.certificates, &self.options);
-        let mut server = Process::spawn(API_SERVER, &self.binaries.api_server, &args, &self.layout.api_server_log())?;
+        let mut server =
+            Process::spawn(API_SERVER, command(&self.binaries.api_server, args), &self.layout.api_server_log())?;
         self.wait_until_ready(&mut server).await?;
         *self.api_server.lock().await = Some(server);
         Ok(())
@@ -218,6 +221,12 @@ impl ControlPlane {
             sleep(READY_POLL).await;
         }
     }
+}
+
+fn command(program: &Path, args: Vec<String>) -> Command {
+    let mut command = Command::new(program);
+    command.args(args);
+    command
 }
 
 /// Ready is when the server says so and the namespace that every cluster has is there, which comes a moment later.

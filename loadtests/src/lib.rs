@@ -2,4 +2,6 @@
 
 pub mod armsim;
 pub mod control_plane;
+mod port;
+mod process;
 pub mod tools;

@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::{port, process};
+
 /// Why a control plane could not be started, reached or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -16,26 +18,6 @@ pub enum Error {
     MissingBinary {
         /// Where it was looked for.
         path: PathBuf,
-    },
-
-    /// The system refused to start the program.
-    #[error("failed to start {}", program.display())]
-    Spawn {
-        /// The program.
-        program: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-
-    /// A server ended by itself.
-    #[error("{name} ended with {status}; its last words:\n{log}")]
-    Exited {
-        /// The server.
-        name: &'static str,
-        /// Exit code or signal.
-        status: String,
-        /// The end of its log.
-        log: String,
     },
 
     /// A server runs, but does not say that it is ready.
@@ -51,15 +33,6 @@ pub enum Error {
         log: String,
     },
 
-    /// A server could not be stopped.
-    #[error("failed to stop {name}")]
-    Stop {
-        /// The server.
-        name: &'static str,
-        /// The system's reason.
-        source: io::Error,
-    },
-
     /// A file of the control plane could not be written or read.
     #[error("failed to use {}", path.display())]
     File {
@@ -69,12 +42,13 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// No port of the range could be bound.
-    #[error("no free loopback port found in {tries} tries")]
-    NoPort {
-        /// Tries made.
-        tries: usize,
-    },
+    /// A server could not be started or stopped, or ended by itself.
+    #[error(transparent)]
+    Process(#[from] process::Error),
+
+    /// All ports of the range are taken.
+    #[error(transparent)]
+    Port(#[from] port::NoneFree),
 
     /// A certificate could not be made.
     #[error("failed to make a certificate")]

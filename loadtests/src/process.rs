@@ -1,8 +1,8 @@
-//! One server process: its output in a log file, stopped with a deadline, and never alive longer than we are.
+//! One child process: its output in a log file, stopped with a deadline, and never alive longer than we are.
 //!
 //! *Guarantee:* the kernel kills the child when our process ends in whatever way (panic, abort, SIGKILL). It ties that
 //! promise to the *thread* that spawned the child, so one thread, which lives as long as the process, spawns them all.
-//! *Caveat:* what the child has spawned itself is not covered; neither etcd nor kube-apiserver spawns anything.
+//! *Caveat:* what the child has spawned itself is not covered; none of the programs started here spawns anything.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -20,54 +20,95 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
 use tokio::time::{Instant, sleep};
 
-use super::Error;
-
-/// How often an exit is looked for: short beside the seconds that these servers take, long beside a system call.
+/// How often an exit is looked for: short beside the seconds that these processes take, long beside a system call.
 const EXIT_POLL: Duration = Duration::from_millis(20);
 
-/// How much of a log goes into an error: the last messages of a server, not its start.
+/// How much of a log goes into an error: the last messages of a process, not its start.
 const LOG_TAIL: u64 = 4096;
 
-/// A running server. Dropping it kills it.
+/// Why a process could not be started, watched or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system refused to start the program.
+    #[error("failed to start {}", program.display())]
+    Spawn {
+        /// The program.
+        program: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+
+    /// A process ended by itself.
+    #[error("{name} ended with {status}; its last words:\n{log}")]
+    Exited {
+        /// The process.
+        name: String,
+        /// Exit code or signal.
+        status: String,
+        /// The end of its log.
+        log: String,
+    },
+
+    /// The system does not say whether the process still runs.
+    #[error("failed to watch {name}")]
+    Watch {
+        /// The process.
+        name: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+
+    /// A process could not be stopped.
+    #[error("failed to stop {name}")]
+    Stop {
+        /// The process.
+        name: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// A running process. Dropping it kills it.
 #[derive(Debug)]
-pub(super) struct Process {
-    name: &'static str,
+pub(crate) struct Process {
+    name: String,
     child: Child,
     log: PathBuf,
 }
 
 impl Process {
-    /// Starts `program`; its output is appended to `log`.
-    pub(super) fn spawn(name: &'static str, program: &Path, args: &[String], log: &Path) -> Result<Self, Error> {
-        let failed = |source| Error::Spawn { program: program.to_owned(), source };
+    /// Starts the command; its output is appended to `log`.
+    pub(crate) fn spawn(name: &str, mut command: Command, log: &Path) -> Result<Self, Error> {
+        let program = PathBuf::from(command.get_program());
+        let failed = |source| Error::Spawn { program: program.clone(), source };
         let output = File::options().create(true).append(true).open(log).map_err(failed)?;
-        let mut command = Command::new(program);
         command
-            .args(args)
             .stdin(Stdio::null())
             .stdout(output.try_clone().map_err(failed)?)
             .stderr(output)
-            // Ctrl-C in a terminal is for us, who then stop the servers in order.
+            // Ctrl-C in a terminal is for us, who then stop the processes in order.
             .process_group(0);
         let child = spawn_on_lasting_thread(command).map_err(failed)?;
-        Ok(Self { name, child, log: log.to_owned() })
+        Ok(Self { name: name.to_owned(), child, log: log.to_owned() })
     }
 
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// An error with the end of the log, if the server has exited.
-    pub(super) fn check_running(&mut self) -> Result<(), Error> {
+    /// An error with the end of the log, if the process has exited.
+    pub(crate) fn check_running(&mut self) -> Result<(), Error> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
-            Ok(Some(status)) => Err(Error::Exited { name: self.name, status: say(status), log: self.log_tail() }),
-            Err(source) => Err(Error::File { path: self.log.clone(), source }),
+            Ok(Some(status)) => {
+                Err(Error::Exited { name: self.name.clone(), status: say(status), log: self.log_tail() })
+            }
+            Err(source) => Err(Error::Watch { name: self.name.clone(), source }),
         }
     }
 
-    /// The last lines that the server wrote.
-    pub(super) fn log_tail(&self) -> String {
+    /// The last lines that the process wrote.
+    pub(crate) fn log_tail(&self) -> String {
         let read = || -> io::Result<String> {
             let mut file = File::open(&self.log)?;
             let length = file.metadata()?.len();
@@ -79,10 +120,10 @@ impl Process {
         read().unwrap_or_else(|error| format!("(no log: {error})"))
     }
 
-    /// Asks the server to end and waits; kills it when the deadline has passed.
-    pub(super) async fn stop(mut self, within: Duration) -> Result<(), Error> {
-        let name = self.name;
-        let failed = |source| Error::Stop { name, source };
+    /// Asks the process to end and waits; kills it when the deadline has passed.
+    pub(crate) async fn stop(mut self, within: Duration) -> Result<(), Error> {
+        let name = self.name.clone();
+        let failed = |source| Error::Stop { name: name.clone(), source };
         let deadline = Instant::now() + within;
         self.signal(Signal::SIGTERM).map_err(failed)?;
         while Instant::now() < deadline {
@@ -91,14 +132,14 @@ impl Process {
             }
             sleep(EXIT_POLL).await;
         }
-        tracing::warn!(server = self.name, ?within, "Server did not stop in time and is killed");
-        self.kill().map_err(failed)
+        tracing::warn!(process = self.name, ?within, "Process did not stop in time and is killed");
+        self.kill()
     }
 
-    /// Kills the server and waits until it is gone.
-    pub(super) fn kill(&mut self) -> io::Result<()> {
-        self.child.kill()?;
-        self.child.wait().map(drop)
+    /// Kills the process and waits until it is gone.
+    pub(crate) fn kill(&mut self) -> Result<(), Error> {
+        let killed = self.child.kill().and_then(|()| self.child.wait());
+        killed.map(drop).map_err(|source| Error::Stop { name: self.name.clone(), source })
     }
 
     fn signal(&mut self, signal: Signal) -> io::Result<()> {
@@ -114,7 +155,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if let Err(error) = self.kill() {
-            tracing::warn!(server = self.name, %error, "Failed to kill server");
+            tracing::warn!(process = self.name, %error, "Failed to kill process");
         }
     }
 }
@@ -166,7 +207,9 @@ mod tests {
     use super::*;
 
     fn shell(script: &str, log: &Path) -> Process {
-        Process::spawn("sh", Path::new("/bin/sh"), &["-c".to_owned(), script.to_owned()], log).unwrap()
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        Process::spawn("sh", command, log).unwrap()
     }
 
     #[tokio::test]
@@ -183,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn server_that_ignores_the_request_is_killed_at_the_deadline() {
+    async fn process_that_ignores_the_request_is_killed_at_the_deadline() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
         let process = shell("trap '' TERM; echo ready; while :; do sleep 0.05; done", &log);

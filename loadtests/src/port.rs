@@ -7,14 +7,17 @@ use std::net::TcpListener;
 
 use uuid::Uuid;
 
-use super::Error;
-
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 10_000;
 const TRIES: usize = 200;
 
+/// No port of the range could be bound.
+#[derive(Debug, thiserror::Error)]
+#[error("no free loopback port found in {TRIES} tries")]
+pub struct NoneFree;
+
 /// `N` different ports that were free a moment ago.
-pub(super) fn free<const N: usize>() -> Result<[u16; N], Error> {
+pub(crate) fn free<const N: usize>() -> Result<[u16; N], NoneFree> {
     let mut held = Vec::with_capacity(N);
     for _ in 0..TRIES {
         if held.len() == N {
@@ -23,7 +26,7 @@ pub(super) fn free<const N: usize>() -> Result<[u16; N], Error> {
         held.extend(TcpListener::bind(("127.0.0.1", random())));
     }
     let ports: Vec<u16> = held.iter().filter_map(|listener| listener.local_addr().ok()).map(|at| at.port()).collect();
-    ports.try_into().map_err(|_| Error::NoPort { tries: TRIES })
+    ports.try_into().map_err(|_| NoneFree)
 }
 
 /// Random, so that launchers that start at the same time hardly ever pick the same one.
