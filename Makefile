@@ -37,7 +37,7 @@ lint: ## Check formats, lints, licences and banned crates
 	for module in $(GO_MODULES); do (cd $$module && go vet -trimpath .); done
 
 .PHONY: test
-test: setup ## Run all tests; those that need a control plane start one
+test: setup build ## Run all tests; those that need a control plane start one
 	cargo test --workspace
 
 .PHONY: generate
