@@ -86,7 +86,7 @@ pub struct Client {
 }
 
 /// Registering a provider takes Azure minutes; asking again sooner changes nothing.
-const REGISTER_EVERY: Duration = Duration::from_secs(120);
+const REGISTER_EVERY: Duration = Duration::from_mins(2);
 const REGISTER_API_VERSION: &str = "2019-05-01";
 
 impl Client {

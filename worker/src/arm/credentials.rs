@@ -53,7 +53,8 @@ impl Settings {
         Ok(Self {
             global: format::global(set, &cloud)?,
             cloud,
-            multi_cloud: variable("ALLOW_MULTI_ENV_MANAGEMENT").is_some_and(|text| text.trim().eq_ignore_ascii_case("true")),
+            multi_cloud: variable("ALLOW_MULTI_ENV_MANAGEMENT")
+                .is_some_and(|text| text.trim().eq_ignore_ascii_case("true")),
             trust: Duration::from_secs(10),
         })
     }
@@ -86,19 +87,13 @@ struct Known {
 
 /// Secrets remembered; above it the ones that nobody asked about for a while go.
 const REMEMBERED: usize = 1024;
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
+const FORGOTTEN_AFTER: Duration = Duration::from_mins(10);
 
 impl Resolver {
     /// A resolver that reads Secrets with `kube` and fetches tokens over the connections of `client`.
     pub fn new(kube: kube::Client, client: Client, settings: Settings) -> Self {
-        let mut resolver = Self {
-            kube,
-            client,
-            settings,
-            global: None,
-            secrets: Mutex::default(),
-            tokens: Mutex::default(),
-        };
+        let mut resolver =
+            Self { kube, client, settings, global: None, secrets: Mutex::default(), tokens: Mutex::default() };
         resolver.global = resolver.settings.global.clone().map(|found| resolver.identity(found, Origin::Global));
         resolver
     }

@@ -134,7 +134,8 @@ impl Error {
     pub fn refused(context: Context, status: u16, body: &[u8], extras: Extras) -> Self {
         let fault = Fault::parse(body);
         let mut verdict = classify(&resource_type(&context.path).1, status, &fault);
-        if verdict.category == Category::NotFound && matches!(context.verb, Some(Verb::Put | Verb::Patch | Verb::Post)) {
+        if verdict.category == Category::NotFound && matches!(context.verb, Some(Verb::Put | Verb::Patch | Verb::Post))
+        {
             // What is created cannot be missing: something that it refers to is.
             verdict.category = Category::MissingDependency;
         }
@@ -324,7 +325,9 @@ impl Error {
                 text => text,
             },
             Cause::Operation { fault } => match fault.text() {
-                text if text.is_empty() => format!("the long-running operation on {} failed without a reason", context.path),
+                text if text.is_empty() => {
+                    format!("the long-running operation on {} failed without a reason", context.path)
+                }
                 text => text,
             },
             Cause::Unanswered { source } => format!("{} got no answer: {}", self.call(), chain(source)),

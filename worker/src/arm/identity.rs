@@ -54,11 +54,10 @@ impl Cloud {
     /// Whether `url` leads to this cloud's ARM or to a regional host of it, so that our token may go there.
     pub fn owns(&self, url: &Url) -> bool {
         let (Some(ours), Some(theirs)) = (self.endpoint.host_str(), url.host_str()) else { return false };
-        let regional = theirs
-            .len()
-            .checked_sub(ours.len())
-            .and_then(|at| theirs.get(at..).zip(theirs.get(..at)))
-            .is_some_and(|(tail, head)| tail.eq_ignore_ascii_case(ours) && (head.is_empty() || head.ends_with('.')));
+        let regional =
+            theirs.len().checked_sub(ours.len()).and_then(|at| theirs.get(at..).zip(theirs.get(..at))).is_some_and(
+                |(tail, head)| tail.eq_ignore_ascii_case(ours) && (head.is_empty() || head.ends_with('.')),
+            );
         url.scheme() == "https" && regional && url.port_or_known_default() == self.endpoint.port_or_known_default()
     }
 }

@@ -45,6 +45,7 @@ pub struct Start<'a> {
 }
 
 /// What an answer to PUT, PATCH, POST or DELETE means.
+#[expect(clippy::large_enum_variant, reason = "one per write, moved once")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// It is done; the answer's body is the result.
@@ -82,7 +83,7 @@ pub struct Failure {
 }
 
 /// How long after acceptance a 404 may mean that the record of the operation, or the resource, has not spread yet.
-const GRACE: Duration = Duration::from_secs(60);
+const GRACE: Duration = Duration::from_mins(1);
 /// Answers in a row without a state, after which the resource is asked instead.
 const BLIND_LIMIT: u32 = 10;
 
@@ -138,7 +139,7 @@ impl Handle {
             Form::Location(_) | Form::Resource => resource_state(&answer.body),
         };
         if !word.is_empty() {
-            self.last_state = word.clone();
+            self.last_state.clone_from(&word);
         }
         match (progress, &self.form, self.verb) {
             (Progress::Failed, ..) if self.verb != Verb::Delete || self.form != Form::Resource => {
@@ -159,10 +160,9 @@ impl Handle {
                 None => Step::Done,
             },
             (_, Form::Status(_) | Form::Location(_), Verb::Put | Verb::Patch) => Step::ReadResource,
-            (_, Form::Status(_) | Form::Location(_), _) => Step::Done,
             (progress, Form::Resource, Verb::Delete) => self.still_there(progress, answer, now, scale),
             (Progress::Running, Form::Resource, _) => self.go_on(answer, now, scale),
-            (_, Form::Resource, _) => Step::Done,
+            _ => Step::Done,
         }
     }
 

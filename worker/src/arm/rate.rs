@@ -46,7 +46,8 @@ pub fn observe(status: u16, headers: &Headers, scale: TimeScale) -> Observation 
     }
     if status == 429 {
         seen.throttled_for = Some(retry_after(headers, scale).unwrap_or_else(|| scale.wait(UNSAID)));
-        seen.by_gateway = text(headers, "x-ms-failure-cause").is_some_and(|cause| cause.eq_ignore_ascii_case("gateway"));
+        seen.by_gateway =
+            text(headers, "x-ms-failure-cause").is_some_and(|cause| cause.eq_ignore_ascii_case("gateway"));
     }
     seen
 }

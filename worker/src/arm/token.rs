@@ -96,7 +96,7 @@ struct Fetch {
 }
 
 /// Refreshed this long before its end.
-const EARLY: Duration = Duration::from_secs(300);
+const EARLY: Duration = Duration::from_mins(5);
 /// A failed early refresh is tried again after this.
 const AGAIN: Duration = Duration::from_secs(30);
 /// A rejected token is not replaced more often: if the new one is rejected too, the cause lies elsewhere.
@@ -158,7 +158,12 @@ impl Tokens {
     pub(super) fn age(&self, by: Duration) {
         if let Some(token) = self.current.load_full() {
             let (refresh_at, expires_at) = (token.refresh_at - by, token.expires_at - by);
-            self.current.store(Some(Arc::new(Token { secret: token.secret.clone(), refresh_at, expires_at, ..*token })));
+            self.current.store(Some(Arc::new(Token {
+                secret: token.secret.clone(),
+                refresh_at,
+                expires_at,
+                ..*token
+            })));
         }
     }
 
@@ -229,7 +234,8 @@ impl Tokens {
                 }))?
             }
             Proof::ManagedIdentity => ManagedIdentityCredential::new(Some(ManagedIdentityCredentialOptions {
-                user_assigned_id: (!self.client_id.is_empty()).then(|| UserAssignedId::ClientId(self.client_id.clone())),
+                user_assigned_id: (!self.client_id.is_empty())
+                    .then(|| UserAssignedId::ClientId(self.client_id.clone())),
                 client_options,
             }))?,
         })

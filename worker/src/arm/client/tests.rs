@@ -10,10 +10,12 @@ use crate::arm::error::{Retry, Severity};
 use crate::arm::identity::{Cloud, Origin};
 use crate::arm::token::{Proof, Tokens};
 
+type Script<T> = Box<dyn Fn(&T) -> (u16, String) + Send + Sync>;
+
 /// Plays Entra and ARM: each path of Entra gives a new token, and ARM answers what the test says.
 struct Azure {
-    entra: Box<dyn Fn(usize) -> (u16, String) + Send + Sync>,
-    arm: Box<dyn Fn(&Request) -> (u16, String) + Send + Sync>,
+    entra: Script<usize>,
+    arm: Script<Request>,
     tokens: AtomicUsize,
     calls: AtomicUsize,
 }
@@ -29,7 +31,7 @@ impl HttpClient for Azure {
     async fn execute_request(&self, request: &Request) -> azure_core::Result<AsyncRawResponse> {
         tokio::task::yield_now().await;
         let (status, body) = if request.url().host_str() == Some("entra.example") {
-            (self.entra)(self.tokens.fetch_add(1, Ordering::SeqCst) + 1)
+            (self.entra)(&(self.tokens.fetch_add(1, Ordering::SeqCst) + 1))
         } else {
             self.calls.fetch_add(1, Ordering::SeqCst);
             (self.arm)(request)
@@ -44,7 +46,12 @@ impl HttpClient for Azure {
 }
 
 fn token(number: usize, seconds: u64) -> (u16, String) {
-    (200, format!(r#"{{"token_type":"Bearer","expires_in":{seconds},"ext_expires_in":{seconds},"access_token":"token-{number}"}}"#))
+    (
+        200,
+        format!(
+            r#"{{"token_type":"Bearer","expires_in":{seconds},"ext_expires_in":{seconds},"access_token":"token-{number}"}}"#
+        ),
+    )
 }
 
 fn bearer(request: &Request) -> &str {
@@ -56,7 +63,7 @@ fn world(
     arm: impl Fn(&Request) -> (u16, String) + Send + Sync + 'static,
 ) -> (Arc<Azure>, Client, Arc<Identity>) {
     let azure = Arc::new(Azure {
-        entra: Box::new(entra),
+        entra: Box::new(move |number| entra(*number)),
         arm: Box::new(arm),
         tokens: AtomicUsize::new(0),
         calls: AtomicUsize::new(0),
@@ -109,7 +116,9 @@ async fn rejected_token_is_replaced_once_for_all() {
     let (azure, client, identity) = world(
         |number| token(number, 3600),
         |request| match bearer(request) {
-            "Bearer token-1" => (401, r#"{"error":{"code":"ExpiredAuthenticationToken","message":"expired"}}"#.to_owned()),
+            "Bearer token-1" => {
+                (401, r#"{"error":{"code":"ExpiredAuthenticationToken","message":"expired"}}"#.to_owned())
+            }
             _ => (200, "{}".to_owned()),
         },
     );
@@ -154,28 +163,26 @@ async fn entra_that_is_away_is_no_wrong_secret() {
     for answer in [(0, ""), (503, "<html><h1>Service Unavailable</h1></html>"), (429, "{}")] {
         let (_, client, identity) = world(move |_| (answer.0, answer.1.to_owned()), |_| unreachable!());
         let error = client.send(&identity, get()).await.unwrap_err();
-        assert_eq!((error.category(), error.reason()), (Category::Unreachable, "EntraUnreachable"), "{}", error.message());
+        assert_eq!(
+            (error.category(), error.reason()),
+            (Category::Unreachable, "EntraUnreachable"),
+            "{}",
+            error.message()
+        );
     }
 }
 
 #[tokio::test]
 async fn token_near_its_end_is_used_while_entra_is_away() {
-    // Refreshed after half its life; the second fetch fails.
-    let (azure, client, identity) = world(
-        |number| if number == 1 { token(1, 14) } else { (503, "{}".to_owned()) },
-        |_| (200, "{}".to_owned()),
-    );
+    let (azure, client, identity) =
+        world(|number| if number == 1 { token(1, 3600) } else { (503, "{}".to_owned()) }, |_| (200, "{}".to_owned()));
     client.send(&identity, get()).await.unwrap();
-    identity.tokens.age(Duration::from_secs(8));
-    client.send(&identity, get()).await.unwrap_err();
-    let (_, client, identity) = world(
-        |number| if number == 1 { token(1, 3600) } else { (503, "{}".to_owned()) },
-        |_| (200, "{}".to_owned()),
-    );
+    identity.tokens.age(Duration::from_mins(58));
     client.send(&identity, get()).await.unwrap();
-    identity.tokens.age(Duration::from_secs(3600 - 120));
-    client.send(&identity, get()).await.unwrap();
-    assert_eq!(azure.tokens.load(Ordering::SeqCst), 2);
+    assert_eq!(azure.tokens.load(Ordering::SeqCst), 2, "it was asked for another one");
+    identity.tokens.age(Duration::from_mins(2));
+    let error = client.send(&identity, get()).await.unwrap_err();
+    assert_eq!(error.category(), Category::Unreachable, "at its end it is not sent any more");
 }
 
 #[tokio::test]
@@ -196,7 +203,10 @@ async fn nothing_is_sent_that_arm_would_refuse_or_that_leaks_the_token() {
 async fn unreachable_arm_is_said_and_retried_soon() {
     let (azure, client, identity) = world(|number| token(number, 3600), |_| (0, String::new()));
     let error = client.send(&identity, get()).await.unwrap_err();
-    assert_eq!((error.category(), error.retry(), error.reason()), (Category::Unreachable, Retry::Fast, "AzureUnreachable"));
+    assert_eq!(
+        (error.category(), error.retry(), error.reason()),
+        (Category::Unreachable, Retry::Fast, "AzureUnreachable")
+    );
     assert!(error.message().contains("connection refused"), "{}", error.message());
     assert_eq!(azure.calls.load(Ordering::SeqCst), 1, "one try per call");
 }
@@ -232,7 +242,9 @@ fn names_are_escaped_but_keep_their_case() {
 
 #[test]
 fn names_cannot_lead_to_another_resource() {
-    for id in ["/subscriptions/1/../2", "/a/%2e%2E/b", "/a//b", "/a/./b", "/a/..\\b", "a/b", "//evil.example/x", "/a/.\t./b"] {
+    for id in
+        ["/subscriptions/1/../2", "/a/%2e%2E/b", "/a//b", "/a/./b", "/a/..\\b", "a/b", "//evil.example/x", "/a/.\t./b"]
+    {
         assert!(url(id).is_err(), "{id}");
     }
 }

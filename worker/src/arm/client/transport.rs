@@ -20,7 +20,8 @@ impl Http {
         let certificates = match &options.ca_file {
             None => Vec::new(),
             Some(path) => {
-                let failed = |source: Box<dyn std::error::Error + Send + Sync>| ConfigError::Ca { path: path.clone(), source };
+                let failed =
+                    |source: Box<dyn std::error::Error + Send + Sync>| ConfigError::Ca { path: path.clone(), source };
                 let pem = std::fs::read(path).map_err(|error| failed(error.into()))?;
                 let found = reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| failed(error.into()))?;
                 if found.is_empty() {
@@ -45,7 +46,10 @@ impl Http {
             builder().build()
         } else {
             // A small image has no certificates of its own; then ours are all there is.
-            builder().tls_certs_merge(certificates.clone()).build().or_else(|_| builder().tls_certs_only(certificates).build())
+            builder()
+                .tls_certs_merge(certificates.clone())
+                .build()
+                .or_else(|_| builder().tls_certs_only(certificates).build())
         };
         built.map(Self).map_err(ConfigError::Client)
     }

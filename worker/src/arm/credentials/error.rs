@@ -99,7 +99,9 @@ impl Error {
     /// The reason to put into a condition.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::NoSecret { .. } | Self::NoKey { .. } | Self::BadName { .. } | Self::Nothing { .. } => "SecretNotFound",
+            Self::NoSecret { .. } | Self::NoKey { .. } | Self::BadName { .. } | Self::Nothing { .. } => {
+                "SecretNotFound"
+            }
             Self::Unusable { .. } => "InvalidCredential",
             Self::Unreadable { .. } => "SecretUnreadable",
         }
@@ -122,7 +124,9 @@ impl Error {
         let step = match self {
             Self::NoSecret { .. } => "create it; it is picked up by itself".to_owned(),
             Self::NoKey { .. } => "add the key; it is picked up by itself".to_owned(),
-            Self::BadName { .. } => format!("name a Secret of the object's own namespace in the annotation {ANNOTATION}"),
+            Self::BadName { .. } => {
+                format!("name a Secret of the object's own namespace in the annotation {ANNOTATION}")
+            }
             Self::Unusable { .. } => "correct the Secret; it is picked up by itself".to_owned(),
             Self::Nothing { namespace } => format!(
                 "create Secret {namespace}/{NAMESPACE_SECRET} with AZURE_SUBSCRIPTION_ID, AZURE_TENANT_ID, AZURE_CLIENT_ID \

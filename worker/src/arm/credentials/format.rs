@@ -27,7 +27,10 @@ pub(super) struct Credential {
 
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credential").field("client_id", &self.client_id).field("proof", &self.proof).finish_non_exhaustive()
+        f.debug_struct("Credential")
+            .field("client_id", &self.client_id)
+            .field("proof", &self.proof)
+            .finish_non_exhaustive()
     }
 }
 
@@ -41,8 +44,7 @@ const CLIENT_SECRET: &str = "AZURE_CLIENT_SECRET";
 const CERTIFICATE: &str = "AZURE_CLIENT_CERTIFICATE";
 const FIRST_PARTY: &str = "AZURE_USER_ASSIGNED_IDENTITY_CREDENTIALS";
 const AUTH_MODE: &str = "AUTH_MODE";
-const CLOUD: [&str; 3] =
-    ["AZURE_RESOURCE_MANAGER_ENDPOINT", "AZURE_RESOURCE_MANAGER_AUDIENCE", "AZURE_AUTHORITY_HOST"];
+const CLOUD: [&str; 3] = ["AZURE_RESOURCE_MANAGER_ENDPOINT", "AZURE_RESOURCE_MANAGER_AUDIENCE", "AZURE_AUTHORITY_HOST"];
 
 /// Something wrong with one key.
 enum Problem {
@@ -126,7 +128,8 @@ pub(super) fn global(
     let Some(subscription) = get(SUBSCRIPTION) else { return Ok(None) };
     let (tenant, client_id) = (get(TENANT).unwrap_or_default(), get(CLIENT).unwrap_or_default());
     let is_true = |key: &str| get(key).is_some_and(|text| text.eq_ignore_ascii_case("true"));
-    let refused = |key: &'static str, wanted: &'static str| ConfigError::Value { key, value: "<hidden>".to_owned(), wanted };
+    let refused =
+        |key: &'static str, wanted: &'static str| ConfigError::Value { key, value: "<hidden>".to_owned(), wanted };
     let proof = if is_true("USE_WORKLOAD_IDENTITY_AUTH") {
         let file = get("AZURE_FEDERATED_TOKEN_FILE").unwrap_or_else(|| TOKEN_FILE.to_owned());
         Proof::WorkloadIdentity { token_file: PathBuf::from(file) }
@@ -155,7 +158,8 @@ fn credential(subscription: String, tenant: String, client_id: String, cloud: Ar
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part.as_bytes());
     };
-    for part in [cloud.endpoint.as_str(), &cloud.audience, cloud.authority.as_str(), &subscription, &tenant, &client_id] {
+    for part in [cloud.endpoint.as_str(), &cloud.audience, cloud.authority.as_str(), &subscription, &tenant, &client_id]
+    {
         add(part);
     }
     match &proof {
@@ -190,8 +194,11 @@ mod tests {
     }
 
     fn secret(more: &[(&str, &str)]) -> Secret {
-        let data: BTreeMap<_, _> =
-            REQUIRED.iter().chain(more).map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec()))).collect();
+        let data: BTreeMap<_, _> = REQUIRED
+            .iter()
+            .chain(more)
+            .map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec())))
+            .collect();
         Secret { data: Some(data), ..Secret::default() }
     }
 
@@ -225,7 +232,10 @@ mod tests {
         without.data.as_mut().unwrap().remove(TENANT);
         let error = parse(&without, false).unwrap_err();
         assert_eq!(error.to_string(), "secret team-a/aso-credential has no key AZURE_TENANT_ID");
-        assert_eq!((error.reason(), error.severity(), error.retry()), ("SecretNotFound", Severity::Warning, Retry::Fast));
+        assert_eq!(
+            (error.reason(), error.severity(), error.retry()),
+            ("SecretNotFound", Severity::Warning, Retry::Fast)
+        );
         assert_eq!(error.category(), Category::MissingDependency);
         for (key, value) in [(CERTIFICATE, "-----BEGIN"), (FIRST_PARTY, "{}"), (AUTH_MODE, "magic")] {
             let error = parse(&secret(&[(key, value)]), false).unwrap_err();
@@ -237,7 +247,11 @@ mod tests {
 
     #[test]
     fn another_cloud_takes_all_three_urls_and_leave() {
-        let urls = [(CLOUD[0], "https://arm.example"), (CLOUD[1], "https://arm.example/"), (CLOUD[2], "https://entra.example")];
+        let urls = [
+            (CLOUD[0], "https://arm.example"),
+            (CLOUD[1], "https://arm.example/"),
+            (CLOUD[2], "https://entra.example"),
+        ];
         let found = parse(&secret(&urls), true).unwrap();
         assert_eq!(found.cloud.name(), "arm.example");
         assert_eq!(found.cloud.scope(), "https://arm.example//.default");

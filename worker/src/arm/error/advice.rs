@@ -4,7 +4,13 @@ use super::category::{Category, Retry};
 use super::{Context, seconds};
 
 /// Says what the reader can do about an error.
-pub(super) fn next_step(category: Category, code: &str, retry: Retry, context: &Context, provider: Option<&str>) -> String {
+pub(super) fn next_step(
+    category: Category,
+    code: &str,
+    retry: Retry,
+    context: &Context,
+    provider: Option<&str>,
+) -> String {
     let who = context.identity();
     match (category, code) {
         (Category::Throttled, _) => match retry {
@@ -12,7 +18,8 @@ pub(super) fn next_step(category: Category, code: &str, retry: Retry, context: &
             _ => "Azure asks for fewer calls; tried again by itself".to_owned(),
         },
         (Category::Busy, "CannotDeleteResource" | "InUseSubnetCannotBeDeleted" | "PublicIPAddressCannotBeDeleted") => {
-            "something in Azure still uses or lies under it; tried again by itself, and done once that is deleted".to_owned()
+            "something in Azure still uses or lies under it; tried again by itself, and done once that is deleted"
+                .to_owned()
         }
         (Category::Busy, "ResourceGroupBeingDeleted") => {
             "its resource group is being deleted; tried again once that has ended".to_owned()
@@ -36,7 +43,9 @@ pub(super) fn next_step(category: Category, code: &str, retry: Retry, context: &
             ),
             None => "the subscription has to register the resource provider".to_owned(),
         },
-        (Category::Authentication, _) => format!("check the credential of {who}; a corrected one is picked up by itself"),
+        (Category::Authentication, _) => {
+            format!("check the credential of {who}; a corrected one is picked up by itself")
+        }
         (Category::Authorization, "SubscriptionNotFound") => {
             format!("check the subscription id, and that {who} has a role in it")
         }

@@ -125,7 +125,7 @@ pub enum Retry {
 }
 
 /// The sync period where none is set (`never`): errors are still retried.
-const DEFAULT_SYNC_PERIOD: Duration = Duration::from_secs(3600);
+const DEFAULT_SYNC_PERIOD: Duration = Duration::from_hours(1);
 
 impl Retry {
     /// How long to wait after `failures` failures in a row, the latest included.
@@ -137,7 +137,7 @@ impl Retry {
         };
         match self {
             Self::Fast => grow(1, 2, Duration::from_secs(30)),
-            Self::Slow => grow(1, 2, Duration::from_secs(180)),
+            Self::Slow => grow(1, 2, Duration::from_mins(3)),
             Self::VerySlow => grow(15, 4, period),
             Self::After(wait) => wait,
             Self::UntilSpecChanges => period,

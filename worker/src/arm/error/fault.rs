@@ -86,7 +86,7 @@ fn read(value: &Value, depth: usize) -> Option<Fault> {
         inner: Vec::new(),
     };
     if let Some(embedded) = fault.message.as_deref().and_then(embedded_json).and_then(|value| read(&value, depth - 1)) {
-        fault.message = embedded.message.clone();
+        fault.message.clone_from(&embedded.message);
         fault.code = fault.code.or_else(|| embedded.code.clone());
         add(&mut fault, embedded);
     }

@@ -90,7 +90,8 @@ fn throttled_call_says_until_when() {
         rate: Observation { throttled_for: Some(wait), ..Observation::default() },
         ..Extras::default()
     };
-    let body = br#"{"error":{"code":"429","message":"Request is temporarily throttled because subscription 0 is busy."}}"#;
+    let body =
+        br#"{"error":{"code":"429","message":"Request is temporarily throttled because subscription 0 is busy."}}"#;
     let error = Error::refused(context(Verb::Put, ACCOUNT), 429, body, extras);
     assert_eq!((error.category(), error.retry()), (Category::Throttled, Retry::After(wait)));
     assert_eq!(error.reason(), "TooManyRequests", "a number is no reason");

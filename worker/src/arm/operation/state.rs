@@ -33,7 +33,9 @@ fn provisioning_state(body: &Value) -> Option<String> {
     let properties = body.get("properties");
     let of = |part: Option<&Value>| {
         let part = part?.as_object()?;
-        part.iter().find(|(key, _)| key.eq_ignore_ascii_case("provisioningState")).and_then(|(_, state)| text(Some(state)))
+        part.iter()
+            .find(|(key, _)| key.eq_ignore_ascii_case("provisioningState"))
+            .and_then(|(_, state)| text(Some(state)))
     };
     of(properties).or_else(|| of(Some(body)))
 }

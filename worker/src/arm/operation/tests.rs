@@ -75,7 +75,9 @@ fn is_status(handle: &Handle) -> bool {
 
 #[test]
 fn put_whose_state_is_terminal_or_absent_is_done() {
-    for body in [state("Succeeded"), json!({"properties": {}}), Value::Null, json!({"properties": {"provisioningState": null}})] {
+    for body in
+        [state("Succeeded"), json!({"properties": {}}), Value::Null, json!({"properties": {"provisioningState": null}})]
+    {
         assert_eq!(begun(Verb::Put, &answer(201, body.clone())), Outcome::Done, "{body}");
         assert_eq!(begun(Verb::Put, &answer(200, body)), Outcome::Done);
     }
@@ -228,10 +230,11 @@ fn record_that_is_gone_leaves_the_resource_to_decide() {
     for (status, answered, expected) in [
         (404, answer(200, state("Succeeded")), Step::Done),
         (410, answer(200, json!({"properties": {}})), Step::Done),
-        (400, answer(200, state("Failed")), Step::Failed(Failure {
-            code: "Failed".to_owned(),
-            message: "the operation ended as Failed".to_owned(),
-        })),
+        (
+            400,
+            answer(200, state("Failed")),
+            Step::Failed(Failure { code: "Failed".to_owned(), message: "the operation ended as Failed".to_owned() }),
+        ),
     ] {
         let mut lost = handle(Verb::Put, &with_async(answer(201, state("Creating"))));
         assert_eq!(fail(&mut lost, 100, status), Step::Wait { until: at(100) }, "{status}");
@@ -279,7 +282,7 @@ fn waits_follow_retry_after_and_otherwise_grow() {
         })
         .collect();
     assert!(waits.is_sorted() && (waits[0] - 1.5).abs() < 1e-6 && (waits[11] - 30.0).abs() < 1e-6, "{waits:?}");
-    let told = Answer { retry_after: Some(Duration::from_secs(600)), ..running };
+    let told = Answer { retry_after: Some(Duration::from_mins(10)), ..running };
     assert_eq!(poll(&mut handle, 0, &told), Step::Wait { until: at(600) });
 }
 
@@ -341,7 +344,9 @@ fn tokens_of_azure_service_operator_are_understood() {
     assert_eq!(resume(&body.to_string(), create, &start(Verb::Put), at(0)).unwrap().form, Form::Resource);
     let old = json!({"type": "pool;Azure-AsyncOperation", "asyncURL": SECRET_URL});
     assert!(resume(&old.to_string(), create, &start(Verb::Put), at(0)).is_some());
-    for unknown in ["", "{}", "[]", r#"{"token":{"type":"fancy","url":"x"}}"#, r#"{"token":{"type":"loc","pollURL":"/x"}}"#] {
+    for unknown in
+        ["", "{}", "[]", r#"{"token":{"type":"fancy","url":"x"}}"#, r#"{"token":{"type":"loc","pollURL":"/x"}}"#]
+    {
         assert_eq!(resume(unknown, create, &start(Verb::Put), at(0)), None, "{unknown}");
     }
 }
@@ -367,7 +372,8 @@ enum Event {
 fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         (prop_oneof![Just(200_u16), Just(202)], any_body()).prop_map(|(status, body)| Event::Answered(status, body)),
-        prop_oneof![Just(401_u16), Just(403), Just(404), Just(408), Just(429), Just(500), Just(503)].prop_map(Event::Refused),
+        prop_oneof![Just(401_u16), Just(403), Just(404), Just(408), Just(429), Just(500), Just(503)]
+            .prop_map(Event::Refused),
     ]
 }
 
