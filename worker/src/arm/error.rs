@@ -5,6 +5,8 @@
 mod advice;
 mod category;
 mod classify;
+mod config;
+mod context;
 mod fault;
 
 use std::fmt;
@@ -12,76 +14,13 @@ use std::time::Duration;
 
 pub use category::{Category, Retry, Severity};
 use classify::{Pace, Verdict, classify};
+pub use config::ConfigError;
+pub use context::Context;
+use context::resource_type;
 pub use fault::Fault;
 
 use super::call::Verb;
 use super::rate::Observation;
-
-/// Settings that cannot be used; the process should not start with them.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// A variable whose value makes no sense.
-    #[error("{key} is {value:?}, but must be {wanted}")]
-    Value {
-        /// Name of the variable.
-        key: &'static str,
-        /// What it says.
-        value: String,
-        /// What it should say.
-        wanted: &'static str,
-    },
-
-    /// The extra CA cannot be read.
-    #[error("failed to read the certificates of {path}")]
-    Ca {
-        /// Path of the PEM file.
-        path: std::path::PathBuf,
-        /// Cause.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-
-    /// The HTTP client cannot be built.
-    #[error("failed to build the HTTP client")]
-    Client(#[source] reqwest::Error),
-}
-
-/// Which call an error belongs to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Context {
-    /// Method; none for an operation's own end.
-    pub verb: Option<Verb>,
-    /// Path of what was called, without a query.
-    pub path: String,
-    /// Client id of the caller.
-    pub client_id: String,
-    /// Tenant of the caller.
-    pub tenant: String,
-    /// Where the caller's credential came from.
-    pub origin: String,
-}
-
-impl Context {
-    fn identity(&self) -> String {
-        if self.client_id.is_empty() {
-            return "the identity".to_owned();
-        }
-        if self.origin.is_empty() {
-            return format!("client {}", self.client_id);
-        }
-        format!("client {} ({})", self.client_id, self.origin)
-    }
-
-    /// Type of the resource that was called, for example `Microsoft.App/jobs`; empty where the path has none.
-    pub fn resource_type(&self) -> String {
-        resource_type(&self.path).1
-    }
-
-    /// Resource provider namespace, for example `Microsoft.App`.
-    fn namespace(&self) -> Option<&str> {
-        resource_type(&self.path).0
-    }
-}
 
 /// A call to ARM that failed, or a long-running operation that ended badly.
 pub struct Error(Box<Inner>);
@@ -381,25 +320,6 @@ fn chain(error: &azure_core::Error) -> String {
         source = cause.source();
     }
     text
-}
-
-/// Provider namespace and resource type (`Microsoft.App/jobs`) at the end of a path.
-fn resource_type(path: &str) -> (Option<&str>, String) {
-    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
-    let Some(at) = segments.iter().rposition(|segment| segment.eq_ignore_ascii_case("providers")) else {
-        let group = segments.len() >= 3 && segments[2].eq_ignore_ascii_case("resourceGroups");
-        let kind = if group { "Microsoft.Resources/resourceGroups" } else { "" };
-        return (group.then_some("Microsoft.Resources"), kind.to_owned());
-    };
-    let Some(namespace) = segments.get(at + 1).copied() else { return (None, String::new()) };
-    let types = segments[at + 2..].iter().step_by(2);
-    (Some(namespace), types.fold(namespace.to_owned(), |all, part| all + "/" + part))
-}
-
-/// A wait for people.
-fn seconds(wait: Duration) -> String {
-    let seconds = wait.as_secs_f64().ceil();
-    if seconds >= 120.0 { format!("{:.0} min", (seconds / 60.0).ceil()) } else { format!("{seconds:.0} s") }
 }
 
 impl fmt::Display for Error {

@@ -6,7 +6,8 @@
 //! # Guarantees
 //! - A poll that fails never ends an operation. Only Azure's word does: a terminal state, or the state of the resource
 //!   itself once the operation's record cannot be read any more.
-//! - A state that is not one of Azure's terminal words means that the operation runs.
+//! - A state that is not one of Azure's terminal words means that the operation runs. Only where such a word does not look
+//!   like work and stays for a minute, the resource is asked, and taken as it is.
 //! - The handle goes on from any worker: it holds no time but wall-clock time, and nothing that lives in one process.
 //!
 //! # Caveats
@@ -23,7 +24,7 @@ use jiff::Timestamp;
 
 pub use handle::{Form, Handle};
 pub use resume::resume;
-use state::{Progress, operation_state, resource_state};
+use state::{Progress, looks_like_work, operation_state, resource_state};
 
 use super::call::{Answer, Verb};
 use super::error::{Error, Fault};
@@ -82,7 +83,8 @@ pub struct Failure {
     pub message: String,
 }
 
-/// How long after acceptance a 404 may mean that the record of the operation, or the resource, has not spread yet.
+/// How long after acceptance a 404 may mean that the record of the operation, or the resource, has not spread yet; and how
+/// long a strange state has to stay before it is taken for the last one.
 const GRACE: Duration = Duration::from_mins(1);
 /// Answers in a row without a state, after which the resource is asked instead.
 const BLIND_LIMIT: u32 = 10;
@@ -138,13 +140,16 @@ impl Handle {
             Form::Location(_) if answer.status == 202 => (Progress::Running, String::new()),
             Form::Location(_) | Form::Resource => resource_state(&answer.body),
         };
-        if !word.is_empty() {
+        if !word.is_empty() && word != self.last_state {
             self.last_state.clone_from(&word);
+            self.state_since = now;
         }
+        let stuck = progress == Progress::Running && self.is_stuck(now, scale);
         match (progress, &self.form, self.verb) {
             (Progress::Failed, ..) if self.verb != Verb::Delete || self.form != Form::Resource => {
                 Step::Failed(Failure::read(&answer.body, &word))
             }
+            (Progress::Running, Form::Status(_), _) if stuck => self.ask_the_resource(now),
             (Progress::Running, Form::Status(_) | Form::Location(_), _) => self.go_on(answer, now, scale),
             (Progress::Unsaid, Form::Status(_), _) if self.blind < BLIND_LIMIT => {
                 self.blind += 1;
@@ -161,7 +166,7 @@ impl Handle {
             },
             (_, Form::Status(_) | Form::Location(_), Verb::Put | Verb::Patch) => Step::ReadResource,
             (progress, Form::Resource, Verb::Delete) => self.still_there(progress, answer, now, scale),
-            (Progress::Running, Form::Resource, _) => self.go_on(answer, now, scale),
+            (Progress::Running, Form::Resource, _) if !stuck => self.go_on(answer, now, scale),
             _ => Step::Done,
         }
     }
@@ -199,6 +204,12 @@ impl Handle {
             (Form::Status(_) | Form::Location(_), None) if error.is_foreign_host() => self.ask_the_resource(now),
             _ => self.try_again(error, now, scale),
         }
+    }
+
+    /// A word that nobody told us about, which does not look like work, and which does not change: `Created`, `Completed`.
+    fn is_stuck(&self, now: Timestamp, scale: TimeScale) -> bool {
+        let stayed = Duration::try_from(now.duration_since(self.state_since)).unwrap_or(Duration::ZERO);
+        !looks_like_work(&self.last_state) && stayed >= scale.wait(GRACE)
     }
 
     fn ask_the_resource(&mut self, now: Timestamp) -> Step {

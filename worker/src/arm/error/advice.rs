@@ -1,7 +1,9 @@
 //! What to tell people: the cause in a sentence, and what to do next.
 
+use std::time::Duration;
+
+use super::Context;
 use super::category::{Category, Retry};
-use super::{Context, seconds};
 
 /// Says what the reader can do about an error.
 pub(super) fn next_step(
@@ -67,4 +69,10 @@ pub(super) fn next_step(
         (Category::Invalid, _) => "change the spec if it is wrong; tried again more and more slowly".to_owned(),
         (Category::Unknown, _) => "tried again by itself".to_owned(),
     }
+}
+
+/// A wait for people.
+fn seconds(wait: Duration) -> String {
+    let seconds = wait.as_secs_f64().ceil();
+    if seconds >= 120.0 { format!("{:.0} min", (seconds / 60.0).ceil()) } else { format!("{seconds:.0} s") }
 }

@@ -55,6 +55,8 @@ pub struct Handle {
     pub started: Timestamp,
     /// Azure's last word on its state; empty before the first.
     pub last_state: String,
+    /// Since when that has been its word.
+    pub state_since: Timestamp,
     /// When to ask next.
     pub next_poll: Timestamp,
     /// Polls answered; makes the waits grow where Azure names none.
@@ -77,6 +79,7 @@ impl Handle {
             body_hash: start.body_hash.to_owned(),
             started: now,
             last_state: String::new(),
+            state_since: now,
             next_poll: now,
             polls: 0,
             failures: 0,
@@ -127,6 +130,8 @@ struct Stored {
     started: i64,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     state: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    since: Option<i64>,
     next: i64,
     #[serde(default)]
     polls: u32,
@@ -162,6 +167,7 @@ impl From<Handle> for Stored {
             generation: handle.generation,
             hash: handle.body_hash,
             started: handle.started.as_millisecond(),
+            since: (handle.state_since != handle.started).then(|| handle.state_since.as_millisecond()),
             state: handle.last_state,
             next: handle.next_poll.as_millisecond(),
             polls: handle.polls,
@@ -189,6 +195,7 @@ impl TryFrom<Stored> for Handle {
             generation: stored.generation,
             body_hash: stored.hash,
             started: time(stored.started).ok_or(Unusable("start"))?,
+            state_since: time(stored.since.unwrap_or(stored.started)).ok_or(Unusable("start"))?,
             last_state: stored.state,
             next_poll: time(stored.next).ok_or(Unusable("time"))?,
             polls: stored.polls,

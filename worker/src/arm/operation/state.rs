@@ -29,6 +29,14 @@ pub(super) fn resource_state(body: &Value) -> (Progress, String) {
     provisioning_state(body).map_or((Progress::Unsaid, String::new()), |word| (progress(&word), word))
 }
 
+/// Whether an unknown word says that something goes on, as far as one can tell.
+pub(super) fn looks_like_work(word: &str) -> bool {
+    const WORDS: [&str; 9] =
+        ["", "accepted", "inprogress", "notstarted", "queued", "enqueued", "dequeued", "started", "unknown"];
+    let word = word.to_ascii_lowercase();
+    word.contains("ing") || WORDS.contains(&word.as_str())
+}
+
 fn provisioning_state(body: &Value) -> Option<String> {
     let properties = body.get("properties");
     let of = |part: Option<&Value>| {

@@ -135,6 +135,30 @@ fn put_without_a_header_is_followed_at_the_resource() {
     assert!(matches!(failed, Outcome::Failed(Failure { ref code, .. }) if code == "Failed"), "{failed:?}");
 }
 
+#[test]
+fn strange_state_that_stays_does_not_wait_for_ever() {
+    let mut created = handle(Verb::Put, &answer(200, state("Created")));
+    assert!(matches!(poll(&mut created, 30, &answer(200, state("Created"))), Step::Wait { .. }));
+    assert!(matches!(poll(&mut created, 80, &answer(200, state("Activating"))), Step::Wait { .. }));
+    assert!(matches!(poll(&mut created, 100, &answer(200, state("Created"))), Step::Wait { .. }));
+    assert!(matches!(poll(&mut created, 150, &answer(200, state("Created"))), Step::Wait { .. }));
+    assert_eq!(poll(&mut created, 160, &answer(200, state("Created"))), Step::Done);
+    let mut working = handle(Verb::Put, &with_async(answer(201, state("Creating"))));
+    for word in ["InProgress", "Updating", "CreatingAgentPool: 0/1 nodes completed"] {
+        for seconds in [10_000, 20_000] {
+            assert!(
+                matches!(poll(&mut working, seconds, &answer(200, json!({"status": word}))), Step::Wait { .. }),
+                "{word}"
+            );
+        }
+    }
+    assert!(is_status(&working));
+    poll(&mut working, 30_000, &answer(200, json!({"status": "Completed"})));
+    poll(&mut working, 30_060, &answer(200, json!({"status": "Completed"})));
+    assert_eq!(working.form, Form::Resource);
+    assert_eq!(poll(&mut working, 30_061, &answer(200, state("Succeeded"))), Step::Done);
+}
+
 // DELETE and POST.
 
 #[test]
