@@ -51,6 +51,12 @@ impl Flags {
     pub const STATUS_NESTED: Self = Self(131_072);
     /// An open enum or a plain value in the spec, whatever the values listed.
     pub const ANY_VALUE: Self = Self(262_144);
+    /// Of the object, or of each item of the list, the spec has only a reference.
+    pub const SPEC_ID_ONLY: Self = Self(524_288);
+    /// Of the object, or of each item of the list, the status has only the id.
+    pub const STATUS_ID_ONLY: Self = Self(1_048_576);
+    /// Replaced by its members, as `properties` is.
+    pub const FLATTEN: Self = Self(2_097_152);
 
     /// Whether all bits of `other` are set.
     pub const fn has(self, other: Self) -> bool {

@@ -137,11 +137,9 @@ impl Writer<'_> {
     fn field(&self, field: &Field, value: &Value, path: &str, rule: &str, body: &mut Map<String, Value>) -> Result<(), BodyError> {
         let wrong = || BodyError::WrongType { path: path.to_owned(), expected: field.shape.noun() };
         match (&field.role, &field.shape) {
-            (Role::Alternative(value_of), Shape::Object(members)) => {
+            (Role::Alternative(_), Shape::Object(members)) => {
                 let given = value.as_object().ok_or_else(wrong)?;
-                self.members(members, given, path, rule, body)?;
-                let _ = value_of;
-                Ok(())
+                self.members(members, given, path, rule, body)
             }
             (Role::Rest, Shape::Map(item)) => {
                 for (key, value) in value.as_object().ok_or_else(wrong)? {

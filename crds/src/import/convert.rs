@@ -137,12 +137,8 @@ impl Converter<'_> {
         }
         let id_read_only = |id: Option<&RawProp>| id.is_none_or(|id| Flags(id.flags).has(Flags::READ_ONLY));
         let resource = |id| Ok(Some(Node::Resource { read_only: id_read_only(id) }));
-        for fact in self.facts.about(self.about, name, "*") {
-            match fact {
-                Fact::Prune => return resource(properties.0.iter().find(|(n, _)| n == "id").map(|(_, p)| p)),
-                Fact::Keep => return Ok(None),
-                _ => {}
-            }
+        if self.facts.about(self.about, name, "*").any(|fact| *fact == Fact::Prune(Side::Both)) {
+            return resource(properties.0.iter().find(|(n, _)| n == "id").map(|(_, p)| p));
         }
         let Some((id, inner)) = embedded::looks_like_resource(properties) else { return Ok(None) };
         let fate = self.fate(reference, name, inner, context)?;
@@ -151,24 +147,41 @@ impl Converter<'_> {
 
     fn fate(&self, reference: Ref, name: &str, inner: Ref, context: Context) -> Result<Fate, Error> {
         let met = Met { current: &self.resource.arm_type, first_level: context.level == Level::First };
-        embedded::fate(self.file, reference, name, inner, &met)
+        let fate = embedded::fate(self.file, reference, name, inner, &met)?;
+        let stays = fate == Fate::ChildList && self.facts.about(self.about, name, "*").any(|fact| *fact == Fact::Keep);
+        Ok(if stays { Fate::Keep } else { fate })
     }
 
-    /// Whether a property is a list of children that have their own kind.
-    fn is_child_list(&self, prop: &RawProp, context: Context) -> Result<bool, Error> {
-        if context.level != Level::Properties {
-            return Ok(false);
-        }
+    /// The object that a property is or has a list of.
+    fn object_of(&self, prop: &RawProp) -> Result<Option<(Ref, &str, &Ordered<RawProp>)>, Error> {
         let mut object = prop.node;
         if let RawType::ArrayType { item_type, .. } = self.file.get(object, &self.name)? {
             object = *item_type;
         }
-        let RawType::ObjectType { name, properties, .. } = self.file.get(object, &self.name)? else { return Ok(false) };
-        let Some((_, inner)) = embedded::looks_like_resource(properties) else { return Ok(false) };
-        if self.facts.about(self.about, name, "*").any(|f| matches!(f, Fact::Keep | Fact::Prune)) {
-            return Ok(false);
+        Ok(match self.file.get(object, &self.name)? {
+            RawType::ObjectType { name, properties, .. } => Some((object, name, properties)),
+            _ => None,
+        })
+    }
+
+    /// What the type of a property's object says about the property: a list of children that have their own kind, or only an id on one side.
+    fn flags_of_object(&self, prop: &RawProp, context: Context) -> Result<Flags, Error> {
+        let Some((object, name, properties)) = self.object_of(prop)? else { return Ok(Flags(0)) };
+        let mut flags = Flags(0);
+        for fact in self.facts.about(self.about, name, "*") {
+            match fact {
+                Fact::Prune(Side::Spec) => flags = flags.with(Flags::SPEC_ID_ONLY),
+                Fact::Prune(Side::Status) => flags = flags.with(Flags::STATUS_ID_ONLY),
+                _ => {}
+            }
         }
-        Ok(self.fate(object, name, inner, Context { level: Level::First, ..context })? == Fate::ChildList)
+        if context.level == Level::Properties
+            && let Some((_, inner)) = embedded::looks_like_resource(properties)
+            && self.fate(object, name, inner, Context { level: Level::First, ..context })? == Fate::ChildList
+        {
+            flags = flags.with(Flags::CHILD_LIST);
+        }
+        Ok(flags)
     }
 
     fn props(&mut self, of: &str, properties: &Ordered<RawProp>, context: Context) -> Result<Vec<Prop>, Error> {
@@ -194,9 +207,7 @@ impl Converter<'_> {
             if is_reference_by_hint(name, &raw.description) && self.holds_ids(raw.node)? {
                 prop.flags = prop.flags.with(Flags::REFERENCE);
             }
-            if self.is_child_list(raw, context)? {
-                prop.flags = prop.flags.with(Flags::CHILD_LIST);
-            }
+            prop.flags = prop.flags.with(self.flags_of_object(raw, context)?);
             if kept_resource && name == "id" {
                 prop.flags = if named { prop.flags.with(Flags::NOT_IN_SPEC) } else { prop.flags.with(Flags::REFERENCE) };
             }
@@ -248,7 +259,8 @@ impl Converter<'_> {
                     prop.node = self.retype(prop.node, *to);
                     flags
                 }
-                Fact::Prune | Fact::Keep => flags,
+                Fact::Flatten => flags.with(Flags::FLATTEN),
+                Fact::Prune(_) | Fact::Keep => flags,
             };
         }
     }

@@ -5,7 +5,7 @@
 //! no resource at all belongs to the type whose first level it is on. Without this rule a network interface would expand to tens of thousands of fields.
 
 use super::Error;
-use super::raw::{File, Ordered, RawProp, RawType, Ref};
+use super::raw::{File, Ordered, RawProp, RawType, Ref, Resource};
 
 /// What to do with an object that looks like a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,36 +42,39 @@ pub(super) fn fate(file: &File, object: Ref, name: &str, properties: Ref, met: &
             same.push(resource);
         }
     }
-    if let Some(writable) = same.iter().find(|r| r.writable != 0) {
+    if same.iter().any(|r| r.writable != 0) {
         let child = met.first_level && same.iter().any(|r| r.writable != 0 && is_child(&r.arm_type));
-        let _ = writable;
         return Ok(if child { Fate::ChildList } else { Fate::Reference });
     }
     if !same.is_empty() {
         return Ok(if same.iter().any(|r| is_child(&r.arm_type)) { Fate::Keep } else { Fate::Reference });
     }
+    // A name that begins with a type's says whose part it is; the longest one counts.
+    let mut owner: Option<&Resource> = None;
+    let mut longest = 0;
+    for resource in &file.resources {
+        let last = resource.arm_type.rsplit('/').next().unwrap_or_default();
+        let singular = last.strip_suffix('s').unwrap_or(last);
+        let starts = name.get(..singular.len()).is_some_and(|start| start.eq_ignore_ascii_case(singular));
+        if starts && singular.len() > longest {
+            (owner, longest) = (Some(resource), singular.len());
+        }
+    }
+    let other = owner.filter(|o| !o.arm_type.eq_ignore_ascii_case(met.current));
     if met.first_level {
-        return Ok(Fate::Keep);
+        // On the first level of two types it belongs to the one that it is named after.
+        let elsewhere = match other {
+            Some(other) => is_first_level(file, other.body, object, &other.arm_type)?,
+            None => false,
+        };
+        return Ok(if elsewhere { Fate::Reference } else { Fate::Keep });
     }
     for resource in &file.resources {
         if !resource.arm_type.eq_ignore_ascii_case(met.current) && is_first_level(file, resource.body, object, &resource.arm_type)? {
             return Ok(Fate::Reference);
         }
     }
-    // A name that begins with a type's says whose part it is; the longest one counts.
-    let mut owner: Option<(&str, usize)> = None;
-    for resource in &file.resources {
-        let last = resource.arm_type.rsplit('/').next().unwrap_or_default();
-        let singular = last.strip_suffix('s').unwrap_or(last);
-        let starts = name.get(..singular.len()).is_some_and(|start| start.eq_ignore_ascii_case(singular));
-        if starts && owner.is_none_or(|(_, length)| singular.len() > length) {
-            owner = Some((&resource.arm_type, singular.len()));
-        }
-    }
-    Ok(match owner {
-        Some((arm_type, _)) if !arm_type.eq_ignore_ascii_case(met.current) => Fate::Reference,
-        _ => Fate::Keep,
-    })
+    Ok(if other.is_some() { Fate::Reference } else { Fate::Keep })
 }
 
 /// The node of `properties` in a body.

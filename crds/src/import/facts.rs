@@ -70,9 +70,11 @@ pub(super) enum Fact {
     /// Not required in the spec.
     Optional,
     /// Another resource of which only the id is kept (of a type, whatever the property).
-    Prune,
-    /// Not cut down to its id although it is the type of a resource.
+    Prune(Side),
+    /// A child that stays in its parent although it has a kind of its own (of a type, whatever the property).
     Keep,
+    /// An object that is replaced by its members.
+    Flatten,
 }
 
 /// A type that a fact gives.
@@ -186,8 +188,9 @@ fn parse(fact: &str, value: &str) -> Result<Fact, String> {
         "any-value" => Fact::AnyValue,
         "required" => Fact::Required,
         "optional" => Fact::Optional,
-        "prune" => Fact::Prune,
+        "prune" => Fact::Prune(side),
         "keep" => Fact::Keep,
+        "flatten" => Fact::Flatten,
         "type" => Fact::Type(
             side,
             match value {

@@ -42,7 +42,7 @@ impl Builder<'_> {
         let mut object = self.members(root, Place { at_root: true, in_properties: false }).unwrap_or_default();
         if self.side == Side::Status {
             for name in ["id", "name", "type"] {
-                if object.field(name).is_none() {
+                if object.field(name).is_none() && !self.is_left_out(root, name) {
                     let shape = Shape::String { pattern: None, min: None, max: None };
                     let arm = vec![name.into()];
                     object.fields.push(Field { name: name.into(), arm, required: false, shape, role: Role::Value });
@@ -50,6 +50,12 @@ impl Builder<'_> {
             }
         }
         object
+    }
+
+    /// Whether the body has this property and the status is said not to.
+    fn is_left_out(&self, root: NodeId, name: &str) -> bool {
+        let Node::Object { props, .. } = self.graph.node(root) else { return false };
+        props.iter().any(|p| &*p.name == name && p.flags.has(Flags::NOT_IN_STATUS))
     }
 
     /// The members of an object or union.
@@ -140,9 +146,7 @@ impl Builder<'_> {
             Side::Spec => Flags::KEEP_NESTED,
             Side::Status => Flags::STATUS_NESTED,
         };
-        &*prop.name == "properties"
-            && !place.in_properties
-            && !prop.flags.has(nested)
+        (prop.flags.has(Flags::FLATTEN) || &*prop.name == "properties" && !place.in_properties && !prop.flags.has(nested))
             && matches!(self.graph.node(prop.node), Node::Object { props, .. } if !props.is_empty())
     }
 
@@ -205,8 +209,8 @@ impl Builder<'_> {
         let node = self.graph.node(id);
         if spec && flags.has(Flags::SECRET) {
             match node {
-                Node::String { .. } | Node::Enum { .. } => return Some(Shape::SecretKey),
-                Node::Any | Node::AnyMap => return Some(Shape::SecretMap),
+                Node::String { .. } | Node::Enum { .. } | Node::Any => return Some(Shape::SecretKey),
+                Node::AnyMap => return Some(Shape::SecretMap),
                 node if node.is_map() => return Some(Shape::SecretMap),
                 _ => {}
             }
@@ -215,6 +219,7 @@ impl Builder<'_> {
             return Some(Shape::Identities);
         }
         match node {
+            Node::Object { .. } if flags.has(if spec { Flags::SPEC_ID_ONLY } else { Flags::STATUS_ID_ONLY }) => self.embedded(false),
             Node::Object { props, extra: Some(extra) } if props.is_empty() => {
                 if !self.is_open(id) {
                     return None;
