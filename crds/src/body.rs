@@ -51,6 +51,8 @@ impl fmt::Debug for SecretValue {
 pub struct Resolved {
     /// ARM ids of references.
     pub references: HashMap<FieldPath, ArmId>,
+    /// Names of well-known resources that go into the body as they are, as `system` does; those with an id are in `references`.
+    pub well_known: HashMap<FieldPath, String>,
     /// Values of keys of Secrets.
     pub secrets: HashMap<FieldPath, SecretValue>,
     /// All keys of a Secret, for fields that take a whole one.

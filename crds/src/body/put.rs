@@ -199,8 +199,9 @@ impl Writer<'_> {
             Shape::Any => Ok(value.clone()),
             Shape::AnyMap => fits(value.is_object()),
             Shape::Reference { .. } => {
-                let id = self.resolved.references.get(path).ok_or_else(unresolved)?;
-                Ok(Value::String(id.to_string()))
+                let id = self.resolved.references.get(path).map(ToString::to_string);
+                let word = || self.resolved.well_known.get(path).cloned();
+                id.or_else(word).map(Value::String).ok_or_else(unresolved)
             }
             Shape::Identities => {
                 let items = value.as_array().ok_or_else(wrong)?;
