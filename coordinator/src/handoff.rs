@@ -181,14 +181,6 @@ impl Tenure {
         }
     }
 
-    /// The next moment at which time alone changes something.
-    pub fn deadline(&self) -> Option<Instant> {
-        match self {
-            Tenure::Revoking(revoking) if !revoking.fenced => Some(revoking.deadline),
-            _ => None,
-        }
-    }
-
     /// Whether it may be granted now.
     pub fn is_vacant(&self) -> bool {
         matches!(self, Tenure::Vacant(_))
@@ -240,7 +232,7 @@ mod tests {
         let mut tenure = Tenure::Held;
         assert_eq!(tenure.revoke(None, later(now), now), Do::Revoke);
         assert_eq!(tenure.revoke(None, later(later(now)), now), Do::Nothing);
-        assert_eq!(tenure.deadline(), Some(later(now)), "asking again does not move the deadline");
+        assert_eq!(tenure.tick(later(now)), Do::Fence, "asking again does not move the deadline");
         assert!(tenure.released(now) && !tenure.released(now));
     }
 

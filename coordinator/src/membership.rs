@@ -115,7 +115,9 @@ impl Membership {
             if lease.is_some_and(|lease| lease.holder.as_ref() == Some(worker)) {
                 continue;
             }
-            if lease.is_some_and(|lease| lease.holder.is_none() && !lease.fenced) {
+            // A vacant lease speaks for its last holder, not for one that another process has replaced before.
+            let last_holder = matches!(member.lease, Lease::Held { .. }) || member.changed == read.ended;
+            if last_holder && lease.is_some_and(|lease| lease.holder.is_none() && !lease.fenced) {
                 member.lease = Lease::Released;
             } else if matches!(member.lease, Lease::Held { .. }) {
                 member.lease = Lease::Missing;
@@ -201,19 +203,6 @@ impl Membership {
         for worker in dead {
             self.members.remove(&worker);
         }
-    }
-
-    /// The next moment at which time alone changes a state.
-    pub fn next_change(&self, now: Instant) -> Option<Instant> {
-        self.members
-            .values()
-            .filter_map(|member| match member.lease {
-                Lease::Held { .. } => Some(member.changed + self.timers.expired_after),
-                Lease::Fenced => Some(member.changed + self.timers.dead_after),
-                Lease::Missing | Lease::Released => None,
-            })
-            .filter(|at| *at > now)
-            .min()
     }
 }
 

@@ -67,6 +67,8 @@ pub struct View {
     pub shards: Vec<ShardView>,
     /// Whether the last plan was still evening out: then smaller differences count.
     pub balancing: bool,
+    /// Whether all loads are known. Until then only free shards are placed: a new leader has not heard everybody yet.
+    pub loads_known: bool,
 }
 
 /// What to change so that every shard has one live owner and the load is even.
@@ -76,8 +78,10 @@ pub fn plan(view: &View) -> Plan {
         return draft.plan;
     }
     draft.place_free();
-    draft.balance(view.balancing);
-    draft.merge_cold();
+    if view.loads_known {
+        draft.balance(view.balancing);
+        draft.merge_cold();
+    }
     draft.plan
 }
 
@@ -165,7 +169,7 @@ impl<'a> Draft<'a> {
             };
             if cost > room(to) && splits_left > 0 {
                 let wanted = self.mean - self.loads[to];
-                if let Some((cut, side)) = best_piece(&self.shards, [index].into(), wanted).and_then(|piece| piece.cut) {
+                if let Some((cut, side)) = best_piece(&self.shards, [index].into(), wanted, cost).and_then(|piece| piece.cut) {
                     splits_left -= 1;
                     self.split(index, cut, Reason::Balance);
                     self.give(index + usize::from(side == Side::Right), to);
@@ -190,6 +194,7 @@ impl<'a> Draft<'a> {
         let mut budget = (total * MOVED_PER_ROUND).max(idle);
         // Workers whose pieces are all too big or too small are passed over.
         let mut stuck = vec![false; self.workers.len()];
+        let mut moved = false;
         for _ in 0..MOVES_PER_ROUND {
             if !out_of(&self.loads, self.mean, STOP_ABOVE, STOP_BELOW) {
                 self.plan.balancing = false;
@@ -208,16 +213,19 @@ impl<'a> Draft<'a> {
                 let shard = &self.shards[*index];
                 shard.stand == Stand::Held && shard.owner.as_ref() == Some(&self.workers[from])
             });
-            // It has to leave both better off than the busier one is now, by more than a hair.
-            let improves = |piece: &Piece| {
-                self.loads[to] + piece.cost < self.loads[from] - self.mean * 0.01 && piece.cost <= budget * 1.2
-            };
-            let piece = best_piece(&self.shards, own.collect(), wanted).filter(improves);
+            // The one that takes must end below what the one that gives has now, by more than a hair.
+            let mut most = self.loads[from] - self.loads[to] - self.mean * 0.01;
+            if moved {
+                // Where workers offer only coarse cuts, the first piece may be bigger than the round's share.
+                most = most.min(budget * 1.2);
+            }
+            let piece = best_piece(&self.shards, own.collect(), wanted, most);
             let Some(Piece { shard: index, cut, cost }) = piece else {
                 stuck[from] = true;
                 continue;
             };
             budget -= cost;
+            moved = true;
             self.plan.balancing = true;
             let index = match cut {
                 Some((cut, side)) => {
@@ -297,17 +305,16 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The piece of these shards whose cost is nearest to what is wanted. Whole shards are preferred a little to cuts, and cuts
+/// The piece of these shards whose cost is nearest to what is wanted and below `most`. Whole shards are preferred a little to cuts, and cuts
 /// between namespaces to cuts inside one.
-fn best_piece(shards: &[ShardView], among: Vec<usize>, wanted: f64) -> Option<Piece> {
+fn best_piece(shards: &[ShardView], among: Vec<usize>, wanted: f64, most: f64) -> Option<Piece> {
     if wanted <= 0.0 {
         return None;
     }
     let mut best: Option<(f64, Piece)> = None;
     let mut offer = |piece: Piece, penalty: f64| {
         let miss = (piece.cost - wanted).abs() + penalty * wanted;
-        let fits = piece.cost > 0.0 && miss < wanted;
-        if fits && best.as_ref().is_none_or(|(least, _)| miss < *least) {
+        if piece.cost > 0.0 && piece.cost < most && best.as_ref().is_none_or(|(least, _)| miss < *least) {
             best = Some((miss, piece));
         }
     };

@@ -71,7 +71,8 @@ impl World {
             cost: self.cost(range),
             cuts: self.cuts(range),
         };
-        View { workers: workers.to_vec(), shards: self.shards.iter().map(shard).collect(), balancing: self.balancing }
+        let shards = self.shards.iter().map(shard).collect();
+        View { workers: workers.to_vec(), shards, balancing: self.balancing, loads_known: true }
     }
 
     /// Plans and carries it out; returns the cost that changed hands.
@@ -192,6 +193,15 @@ fn balanced_fleet_is_left_alone_when_load_drifts_a_little() {
     world.objects.sort();
     let plan = plan(&world.view(&workers(3)));
     assert!(plan.is_empty(), "{plan}");
+}
+
+#[test]
+fn nothing_is_evened_out_before_all_loads_are_known() {
+    let mut world = World::new(&[100; 30]);
+    world.settle(&workers(1));
+    let view = View { loads_known: false, ..world.view(&workers(3)) };
+    assert!(plan(&view).is_empty());
+    assert!(!plan(&world.view(&workers(3))).is_empty());
 }
 
 #[test]

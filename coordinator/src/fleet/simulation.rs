@@ -1,0 +1,236 @@
+//! Random histories: crashes, pauses, delays, lost and repeated messages, leaders that overlap.
+//!
+//! After each step, no key has two workers that would write for it, and no epoch of a key was granted to two workers. After
+//! all of it, in calm, every key has exactly one.
+
+mod world;
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use self::world::{PROBES, World, probe};
+
+const WORKERS: usize = 4;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Wait(u64),
+    Elect,
+    Depose(usize),
+    Tick(usize),
+    ReadLeases(usize),
+    Store(usize, bool),
+    Renew(usize, u64),
+    Join(usize),
+    Up(usize),
+    Down(usize),
+    Duplicate(usize),
+    Break(usize),
+    Release(usize),
+    Report(usize),
+    Hang(usize),
+    Crash(usize),
+    Restart(usize),
+    Leave(usize),
+    /// Everybody does what is due, for so many rounds of 500 ms.
+    Calm(u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let worker = 0..WORKERS;
+    prop_oneof![
+        8 => (50..3000_u64).prop_map(Step::Wait),
+        1 => Just(Step::Elect),
+        1 => any::<usize>().prop_map(Step::Depose),
+        4 => any::<usize>().prop_map(Step::Tick),
+        6 => any::<usize>().prop_map(Step::ReadLeases),
+        12 => (any::<usize>(), any::<bool>()).prop_map(|(leader, newest)| Step::Store(leader, newest)),
+        10 => (worker.clone(), 0..1500_u64).prop_map(|(worker, took)| Step::Renew(worker, took)),
+        4 => worker.clone().prop_map(Step::Join),
+        8 => any::<usize>().prop_map(Step::Up),
+        8 => any::<usize>().prop_map(Step::Down),
+        2 => any::<usize>().prop_map(Step::Duplicate),
+        1 => any::<usize>().prop_map(Step::Break),
+        4 => worker.clone().prop_map(Step::Release),
+        3 => worker.clone().prop_map(Step::Report),
+        1 => worker.clone().prop_map(Step::Hang),
+        1 => worker.clone().prop_map(Step::Crash),
+        2 => worker.clone().prop_map(Step::Restart),
+        1 => worker.prop_map(Step::Leave),
+        6 => (1..30_u8).prop_map(Step::Calm),
+    ]
+}
+
+fn run(world: &mut World, step: &Step) {
+    let leader = |index: &usize| index % world.leaders().max(1);
+    // Old streams matter less than young ones: most have nothing left to bring.
+    let stream = |index: &usize| world.streams().saturating_sub(1 + index % world.streams().clamp(1, 6));
+    match step {
+        Step::Wait(millis) => world.now += Duration::from_millis(*millis),
+        Step::Elect => world.elect(),
+        Step::Depose(index) => world.depose(leader(index)),
+        Step::Tick(index) => world.tick(leader(index)),
+        Step::ReadLeases(index) => world.begin_read(leader(index)),
+        Step::Store(index, newest) => world.run_operation(leader(index), *newest),
+        Step::Renew(worker, took) => world.renew(*worker, Duration::from_millis(*took)),
+        Step::Join(worker) => world.join(*worker),
+        Step::Up(index) => world.deliver_up(stream(index)),
+        Step::Down(index) => world.deliver_down(stream(index)),
+        Step::Duplicate(index) => world.duplicate_up(stream(index)),
+        Step::Break(index) => world.break_stream(stream(index)),
+        Step::Release(worker) => world.release(*worker),
+        Step::Report(worker) => world.report(*worker),
+        Step::Hang(worker) => world.workers[*worker].hung = true,
+        Step::Crash(worker) => world.crash(*worker),
+        Step::Restart(worker) => world.restart(*worker),
+        Step::Leave(worker) => world.leave(*worker),
+        Step::Calm(rounds) => (0..*rounds).for_each(|_| calm(world)),
+    }
+}
+
+/// Half a second in which everybody who lives does what is due.
+fn calm(world: &mut World) {
+    world.now += Duration::from_millis(500);
+    let newest = world.leaders().saturating_sub(1);
+    world.begin_read(newest);
+    for worker in 0..WORKERS {
+        world.renew(worker, Duration::from_millis(20));
+        if !world.has_stream(worker) {
+            world.join(worker);
+        }
+        world.report(worker);
+    }
+    for _ in 0..6 {
+        for _ in 0..8 {
+            world.run_operation(newest, false);
+        }
+        let young = world.streams().saturating_sub(3 * WORKERS);
+        for stream in young..world.streams() {
+            for _ in 0..8 {
+                world.deliver_up(stream);
+                world.deliver_down(stream);
+            }
+        }
+        (0..WORKERS).for_each(|worker| world.release(worker));
+        check(world);
+    }
+    world.tick(newest);
+}
+
+fn check(world: &World) {
+    for index in 0..PROBES {
+        let writers = world.writers(&probe(index));
+        assert!(writers.len() <= 1, "{} has several writers: {writers:?}", probe(index));
+    }
+}
+
+/// Ends all trouble and gives the fleet a minute.
+fn settle(world: &mut World) {
+    if !world.newest_leads() {
+        world.elect();
+    }
+    world.depose_all_but_newest();
+    for worker in 0..WORKERS {
+        world.workers[worker].hung = false;
+        if !world.workers[worker].alive {
+            world.restart(worker);
+        }
+    }
+    for _ in 0..120 {
+        calm(world);
+        if !world.newest_leads() {
+            // Its write met one of the leader before; another takes over.
+            world.elect();
+        }
+    }
+}
+
+fn check_calm(world: &World) {
+    let map = world.stored_map().expect("a leader writes the map");
+    for index in 0..PROBES {
+        let key = probe(index);
+        let owner = map.shard_of(&key).owner.clone();
+        assert_eq!(world.writers(&key).into_iter().cloned().collect::<Vec<_>>(), owner.into_iter().collect::<Vec<_>>(), "{key}");
+        assert_eq!(world.writers(&key).len(), 1, "nobody writes for {key}");
+    }
+    for worker in &world.workers {
+        let held = (0..PROBES).filter(|index| worker.writes(&probe(*index), world.now)).count();
+        assert!((4..=8).contains(&held), "{} holds {held} of {PROBES} equal keys", worker.id);
+    }
+}
+
+#[test]
+fn quiet_fleet_shares_the_keys_evenly() {
+    let mut world = World::new(WORKERS);
+    settle(&mut world);
+    check_calm(&world);
+}
+
+#[test]
+fn hung_worker_loses_its_lease_and_its_shards() {
+    let mut world = World::new(WORKERS);
+    world.elect();
+    world.crash(3);
+    (0..40).for_each(|_| calm(&mut world));
+    (0..3).for_each(|worker| world.workers[worker].hung = true);
+    // The fourth comes and is to be given a share that the hung ones do not release.
+    world.restart(3);
+    (0..80).for_each(|_| calm(&mut world));
+    let held = (0..PROBES).filter(|index| world.workers[3].writes(&probe(*index), world.now)).count();
+    assert!(held > 0, "the worker that answers has nothing");
+}
+
+#[test]
+fn crashed_workers_shards_are_taken_within_ten_seconds() {
+    let mut world = World::new(WORKERS);
+    world.elect();
+    (0..60).for_each(|_| calm(&mut world));
+    world.crash(0);
+    (0..19).for_each(|_| calm(&mut world));
+    for index in 0..PROBES {
+        assert_eq!(world.writers(&probe(index)).len(), 1, "nobody writes for {}", probe(index));
+    }
+}
+
+#[test]
+fn leaving_workers_shards_are_taken_at_once() {
+    let mut world = World::new(WORKERS);
+    world.elect();
+    (0..60).for_each(|_| calm(&mut world));
+    world.leave(0);
+    (0..2).for_each(|_| calm(&mut world));
+    for index in 0..PROBES {
+        assert_eq!(world.writers(&probe(index)).len(), 1, "nobody writes for {}", probe(index));
+    }
+}
+
+#[test]
+fn new_leader_moves_nothing() {
+    let mut world = World::new(WORKERS);
+    world.elect();
+    (0..60).for_each(|_| calm(&mut world));
+    let before = world.stored_map().cloned().expect("a leader writes the map");
+    world.elect();
+    world.depose_all_but_newest();
+    (0..60).for_each(|_| calm(&mut world));
+    let after = world.stored_map().expect("a leader writes the map");
+    assert_eq!((before.shards(), before.epoch), (after.shards(), after.epoch));
+    assert!(after.term > before.term);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn one_writer_per_key_whatever_happens(steps in prop::collection::vec(step(), 1..160)) {
+        let mut world = World::new(WORKERS);
+        world.elect();
+        for step in &steps {
+            run(&mut world, step);
+            check(&world);
+        }
+        settle(&mut world);
+        check_calm(&world);
+    }
+}
