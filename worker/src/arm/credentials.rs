@@ -59,6 +59,13 @@ impl Settings {
         })
     }
 
+    /// The operator's own identity, which needs no cluster; none if there is none.
+    pub fn global(&self, client: &Client) -> Option<Arc<Identity>> {
+        let found = self.global.clone()?;
+        let tokens = Arc::new(found.tokens(client));
+        Some(found.identity(Origin::Global, tokens))
+    }
+
     /// The same settings with another time for which a Secret is trusted to be unchanged.
     pub fn trusting_secrets_for(self, trust: Duration) -> Self {
         Self { trust, ..self }
@@ -163,17 +170,16 @@ impl Resolver {
     }
 
     fn identity(&self, found: Credential, origin: Origin) -> Arc<Identity> {
-        let Credential { subscription, tenant, client_id, cloud, proof, fingerprint } = found;
         let tokens = {
             let mut all = lock(&self.tokens);
             all.retain(|_, tokens| tokens.strong_count() > 0);
-            all.get(&fingerprint).and_then(Weak::upgrade).unwrap_or_else(|| {
-                let tokens = Arc::new(Tokens::new(&tenant, &client_id, proof, cloud.clone(), &self.client));
-                all.insert(fingerprint, Arc::downgrade(&tokens));
+            all.get(&found.fingerprint).and_then(Weak::upgrade).unwrap_or_else(|| {
+                let tokens = Arc::new(found.tokens(&self.client));
+                all.insert(found.fingerprint, Arc::downgrade(&tokens));
                 tokens
             })
         };
-        Arc::new(Identity { subscription, tenant, client_id, cloud, origin, tokens })
+        found.identity(origin, tokens)
     }
 }
 

@@ -231,7 +231,9 @@ impl Handle {
     }
 
     fn wait(&mut self, answer: &Answer, now: Timestamp, scale: TimeScale) {
-        let wait = answer.retry_after.unwrap_or_else(|| scale.wait(backoff(self.polls)));
+        // Where polls say nothing more, what was said last holds.
+        self.told = answer.retry_after.or(self.told);
+        let wait = self.told.unwrap_or_else(|| scale.wait(backoff(self.polls)));
         self.polls = self.polls.saturating_add(1);
         self.next_poll = later(now, wait);
     }

@@ -8,9 +8,10 @@ use azure_core::credentials::Secret as Hidden;
 use k8s_openapi::api::core::v1::Secret;
 use sha2::{Digest, Sha256};
 
+use super::super::client::Client;
 use super::super::error::ConfigError;
-use super::super::identity::Cloud;
-use super::super::token::Proof;
+use super::super::identity::{Cloud, Identity, Origin};
+use super::super::token::{Proof, Tokens};
 use super::Error;
 
 /// What a Secret or the variables say.
@@ -23,6 +24,19 @@ pub(super) struct Credential {
     pub(super) proof: Proof,
     /// Equal for credentials that get the same tokens.
     pub(super) fingerprint: [u8; 32],
+}
+
+impl Credential {
+    /// A set of tokens of its own.
+    pub(super) fn tokens(&self, client: &Client) -> Tokens {
+        Tokens::new(&self.tenant, &self.client_id, self.proof.clone(), self.cloud.clone(), client)
+    }
+
+    /// The identity that it makes with `tokens`.
+    pub(super) fn identity(self, origin: Origin, tokens: Arc<Tokens>) -> Arc<Identity> {
+        let Self { subscription, tenant, client_id, cloud, .. } = self;
+        Arc::new(Identity { subscription, tenant, client_id, cloud, origin, tokens })
+    }
 }
 
 impl fmt::Debug for Credential {

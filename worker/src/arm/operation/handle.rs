@@ -59,6 +59,8 @@ pub struct Handle {
     pub state_since: Timestamp,
     /// When to ask next.
     pub next_poll: Timestamp,
+    /// The last wait that Azure asked for, by our clock.
+    pub(super) told: Option<Duration>,
     /// Polls answered; makes the waits grow where Azure names none.
     pub(super) polls: u32,
     /// Polls failed in a row. Another worker starts over.
@@ -81,6 +83,7 @@ impl Handle {
             last_state: String::new(),
             state_since: now,
             next_poll: now,
+            told: None,
             polls: 0,
             failures: 0,
             blind: 0,
@@ -133,6 +136,8 @@ struct Stored {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<i64>,
     next: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    told: Option<u64>,
     #[serde(default)]
     polls: u32,
 }
@@ -170,6 +175,7 @@ impl From<Handle> for Stored {
             since: (handle.state_since != handle.started).then(|| handle.state_since.as_millisecond()),
             state: handle.last_state,
             next: handle.next_poll.as_millisecond(),
+            told: handle.told.map(|told| u64::try_from(told.as_millis()).unwrap_or(u64::MAX)),
             polls: handle.polls,
         }
     }
@@ -198,6 +204,7 @@ impl TryFrom<Stored> for Handle {
             state_since: time(stored.since.unwrap_or(stored.started)).ok_or(Unusable("start"))?,
             last_state: stored.state,
             next_poll: time(stored.next).ok_or(Unusable("time"))?,
+            told: stored.told.map(Duration::from_millis),
             polls: stored.polls,
             failures: 0,
             blind: 0,

@@ -295,9 +295,13 @@ fn record_that_never_says_anything_leaves_the_resource_to_decide() {
 
 #[test]
 fn waits_follow_retry_after_and_otherwise_grow() {
-    let told = Answer { retry_after: Some(Duration::from_secs(15)), ..with_async(answer(201, state("Creating"))) };
-    let mut handle = handle(Verb::Put, &told);
-    assert_eq!(handle.next_poll, at(15));
+    let accepted = with_async(answer(201, state("Creating")));
+    let told = Answer { retry_after: Some(Duration::from_secs(15)), ..accepted.clone() };
+    let mut told = handle(Verb::Put, &told);
+    assert_eq!(told.next_poll, at(15));
+    let silent = answer(200, json!({"status": "Running"}));
+    assert_eq!(poll(&mut told, 15, &silent), Step::Wait { until: at(30) }, "its last word holds");
+    let mut handle = handle(Verb::Put, &accepted);
     let running = answer(200, json!({"status": "Running"}));
     let waits: Vec<f64> = (0..12)
         .map(|_| match poll(&mut handle, 0, &running) {
@@ -329,7 +333,7 @@ fn stored_handle_is_small_and_comes_back_equal() {
     let mut handle = handle(Verb::Put, &with_async(answer(201, state("Creating"))));
     poll(&mut handle, 5, &answer(200, json!({"status": "InProgress"})));
     let text = serde_json::to_string(&handle).unwrap();
-    assert!(text.len() < SECRET_URL.len() + ID.len() + 200, "{text}");
+    assert!(text.len() < SECRET_URL.len() + ID.len() + 220, "{text}");
     assert_eq!(serde_json::from_str::<Handle>(&text).unwrap(), handle);
 }
 
