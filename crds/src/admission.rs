@@ -94,7 +94,7 @@ fn validations() -> Value {
             "expression": "!variables.created || (variables.name == '' \
                 ? variables.oldName == '' || variables.oldName == object.metadata.name \
                 : variables.name == variables.nameInAzure || variables.oldName == '' && variables.name.lowerAscii() == variables.nameInAzure.lowerAscii())",
-            "messageExpression": "'spec.azureName can not change once the resource exists: it is ' + variables.nameInAzure + ' in Azure. \
+            "messageExpression": "'spec.azureName cannot change once the resource exists: it is ' + variables.nameInAzure + ' in Azure. \
                 To rename it, create a second object with the new name'",
             "reason": "Invalid",
         },
@@ -102,7 +102,7 @@ fn validations() -> Value {
             "expression": "!variables.created || has(object.spec.owner) == has(oldObject.spec.owner) \
                 && variables.owner.?name.orValue('') == variables.oldOwner.?name.orValue('') \
                 && variables.owner.?armId.orValue('') == variables.oldOwner.?armId.orValue('')",
-            "messageExpression": "'spec.owner can not change once the resource exists: it was ' \
+            "messageExpression": "'spec.owner cannot change once the resource exists: it was ' \
                 + (variables.oldOwner.?armId.orValue('') != '' ? variables.oldOwner.armId : variables.oldOwner.?name.orValue('none')) + '. Create a second object instead'",
             "reason": "Invalid",
         },

@@ -151,8 +151,9 @@ fn make_block(
             roots.push(root);
             entry.versions.push(VersionEntry { name: wanted.name.clone(), api_version: wanted.api_version.clone(), root });
         }
-        // A kind that belongs to a resource has it as owner; one that extends any resource, or is of a subscription or tenant, has none.
-        if entry.scopes & 8 == 0 {
+        // A kind that extends any resource, or is of a subscription or the tenant, has no owner of one kind.
+        let extends = entry.scopes & 16 != 0 && entry.arm_type.matches('/').count() == 1;
+        if entry.scopes & 8 == 0 || extends {
             entry.owner = None;
         }
         entries.push(entry);
