@@ -1,0 +1,129 @@
+//! The committed catalog: every kind loads, is owned and named as it should be, and has a CRD of sound form.
+
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test that reports")]
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use flotilla_crds::{ArmId, Catalog, NameContext, Owner, Pattern, Scope, Target, admission};
+use serde_json::{Value, json};
+
+const GROUP: &str = "/subscriptions/s/resourceGroups/rg";
+
+fn context(name: &str) -> NameContext<'_> {
+    NameContext { namespace: "default", name, uid: "2b3ad6d4-8a2b-4f0b-9d0c-1d5f3c2b1a00" }
+}
+
+#[test]
+fn every_kind_loads() {
+    let catalog = Catalog::embedded();
+    let start = Instant::now();
+    let (mut kinds, mut versions, mut nodes) = (0, 0, 0);
+    for entry in catalog.kinds() {
+        let kind = catalog.kind(&entry.group, &entry.kind).unwrap();
+        kinds += 1;
+        versions += kind.versions().len();
+        nodes += kind.node_count();
+        assert_eq!(catalog.kind_of_arm_type(&entry.arm_type.to_uppercase()).unwrap().arm_type, entry.arm_type);
+        assert!(kind.hub().is_some(), "{} has no hub {}", entry.kind, entry.hub);
+    }
+    println!("{kinds} kinds, {versions} versions, {nodes} types in {:?}", start.elapsed());
+    assert!(kinds >= 287 && versions >= 770);
+}
+
+#[test]
+fn owners_that_are_kinds_exist() {
+    let catalog = Catalog::embedded();
+    for entry in catalog.kinds() {
+        if let Some((group, kind)) = &entry.owner {
+            let owner = catalog.entry(group, kind).unwrap_or_else(|| panic!("{} is owned by {kind}, which is no kind", entry.kind));
+            let below = entry.arm_type.rsplit_once('/').unwrap().0;
+            assert!(kind == "ResourceGroup" || owner.arm_type.eq_ignore_ascii_case(below), "{}", entry.kind);
+        }
+        assert!(entry.owner.is_some() || entry.scopes & (1 | 4 | 16) != 0, "{} has no owner and no scope", entry.kind);
+    }
+}
+
+#[test]
+fn ids_follow_the_owner() {
+    let catalog = Catalog::embedded();
+    let kind = |group: &str, kind: &str| catalog.kind(group, kind).unwrap();
+    let rg = kind("resources.azure.com", "ResourceGroup");
+    assert_eq!((rg.owner(), rg.scope()), (Owner::None, Scope::Subscription));
+    let group = rg.arm_id(None, "s", "rg").unwrap();
+    assert_eq!(group.as_str(), GROUP);
+    let account = kind("storage.azure.com", "StorageAccount");
+    let account_id = account.arm_id(Some(&group), "s", "sa").unwrap();
+    assert_eq!(account_id.as_str(), format!("{GROUP}/providers/Microsoft.Storage/storageAccounts/sa"));
+    let blob = kind("storage.azure.com", "StorageAccountsBlobService");
+    assert_eq!(blob.arm_id(Some(&account_id), "s", "default").unwrap().as_str(), format!("{account_id}/blobServices/default"));
+    let role = kind("authorization.azure.com", "RoleAssignment");
+    assert_eq!(role.owner(), Owner::Extension);
+    assert_eq!(role.arm_id(Some(&account_id), "s", "r").unwrap(), account_id.extension("Microsoft.Authorization/roleAssignments", "r"));
+    let wrong = blob.arm_id(Some(&group), "s", "default").unwrap_err().to_string();
+    assert_eq!(
+        wrong,
+        format!(
+            "owner {GROUP} is of type Microsoft.Resources/resourceGroups, but StorageAccountsBlobService belongs to a resource of type Microsoft.Storage/storageAccounts"
+        )
+    );
+    assert_eq!(account.arm_id(None, "s", "sa").unwrap_err().to_string(), "StorageAccount has an owner, but none is given");
+}
+
+#[test]
+fn names_are_stated_defaulted_fixed_or_uuids() {
+    let catalog = Catalog::embedded();
+    let kind = |group: &str, kind: &str| catalog.kind(group, kind).unwrap();
+    let account = kind("storage.azure.com", "StorageAccount");
+    assert_eq!(account.arm_name(&context("sa"), &json!({})).unwrap(), "sa");
+    assert_eq!(account.arm_name(&context("sa"), &json!({"azureName": "other"})).unwrap(), "other");
+    assert!(account.arm_name(&context("sa"), &json!({"azureName": "a/b"})).is_err());
+    let blob = kind("storage.azure.com", "StorageAccountsBlobService");
+    assert_eq!(blob.arm_name(&context("x"), &json!({})).unwrap(), "default");
+    let role = kind("authorization.azure.com", "RoleAssignment");
+    let spec = json!({"owner": {"group": "resources.azure.com", "kind": "ResourceGroup", "name": "rg"}});
+    let name = role.arm_name(&context("r"), &spec).unwrap();
+    assert_eq!(name.len(), 36);
+    assert_eq!(role.arm_name(&context("r"), &spec).unwrap(), name);
+    assert_ne!(role.arm_name(&context("q"), &spec).unwrap(), name);
+    let own = "aab463b4-d1c7-43d2-ab6f-d208a9ebda45";
+    assert_eq!(role.arm_name(&context(own), &spec).unwrap(), own);
+}
+
+#[test]
+fn targets_say_what_is_wrong_with_them() {
+    let owner = Some(("resources.azure.com", "ResourceGroup"));
+    let object = Target::Object { group: "resources.azure.com".to_owned(), kind: "ResourceGroup".to_owned(), name: "rg".to_owned() };
+    assert_eq!(Target::of_owner(&json!({"name": "rg"}), owner), object);
+    assert_eq!(Target::of_owner(&json!({"armId": GROUP}), owner), Target::ArmId(ArmId::parse(GROUP).unwrap()));
+    for bad in [json!({}), json!({"name": "a", "armId": GROUP}), json!({"armId": "rg"})] {
+        assert!(matches!(Target::of_owner(&bad, owner), Target::Malformed(_)), "{bad}");
+    }
+    assert!(matches!(Target::of_reference(&json!({"armId": GROUP, "name": "x"})), Target::Malformed(_)));
+}
+
+#[test]
+fn every_crd_has_one_storage_version_and_fits_the_api_server() {
+    let catalog = Catalog::embedded();
+    for entry in catalog.kinds() {
+        let crd = catalog.kind(&entry.group, &entry.kind).unwrap().crd();
+        let versions = crd["spec"]["versions"].as_array().unwrap();
+        let storage: Vec<&Value> = versions.iter().filter(|v| v["storage"] == true).collect();
+        assert_eq!(storage.len(), 1);
+        assert_eq!(versions.last().unwrap()["name"], json!(entry.storage_version()));
+        let size = crd.to_string().len();
+        assert!(size < 1 << 20, "{} takes {size} bytes", entry.kind);
+    }
+}
+
+#[test]
+fn one_policy_serves_all_kinds_of_a_pattern() {
+    let catalog = Catalog::embedded();
+    let pattern = Pattern::parse("storage.azure.com/*;app.azure.com/Job").unwrap();
+    let policies = admission::policies(catalog.matching(&pattern));
+    assert_eq!(policies.len(), 2);
+    let rules = policies[0]["spec"]["matchConstraints"]["resourceRules"].as_array().unwrap();
+    let groups: BTreeSet<&str> = rules.iter().map(|r| r["apiGroups"][0].as_str().unwrap()).collect();
+    assert_eq!(groups, BTreeSet::from(["app.azure.com", "storage.azure.com"]));
+    assert!(admission::policies([]).is_empty());
+}
