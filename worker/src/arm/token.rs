@@ -97,6 +97,8 @@ struct Fetch {
 
 /// Refreshed this long before its end.
 const EARLY: Duration = Duration::from_mins(5);
+/// A token is not sent in its last seconds.
+const LAST: Duration = Duration::from_secs(10);
 /// A failed early refresh is tried again after this.
 const AGAIN: Duration = Duration::from_secs(30);
 /// A rejected token is not replaced more often: if the new one is rejected too, the cause lies elsewhere.
@@ -121,21 +123,26 @@ impl Tokens {
         if let Some(token) = self.good() {
             return Ok(token);
         }
-        let mut fetch = self.fetch.lock().await;
+        let mut fetch = match (self.usable(), self.fetch.try_lock()) {
+            (_, Ok(fetch)) => fetch,
+            // Somebody is fetching one; until then the old one will do.
+            (Some(token), Err(_)) => return Ok(token),
+            (None, Err(_)) => self.fetch.lock().await,
+        };
         if let Some(token) = self.good() {
             return Ok(token);
         }
         match self.renew(&mut fetch).await {
             Ok(token) => Ok(token),
-            Err(failure) => match self.current.load_full() {
+            Err(failure) => match self.usable() {
                 // It was early anyway: the old one still works.
-                Some(token) if token.expires_at > SystemTime::now() + Duration::from_secs(10) => {
+                Some(token) => {
                     let again = SystemTime::now() + AGAIN;
                     let token = Arc::new(Token { secret: token.secret.clone(), refresh_at: again, ..*token });
                     self.current.store(Some(token.clone()));
                     Ok(token)
                 }
-                _ => Err(failure),
+                None => Err(failure),
             },
         }
     }
@@ -155,6 +162,11 @@ impl Tokens {
     }
 
     #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.fetch.try_lock().is_ok()
+    }
+
+    #[cfg(test)]
     pub(super) fn age(&self, by: Duration) {
         if let Some(token) = self.current.load_full() {
             let (refresh_at, expires_at) = (token.refresh_at - by, token.expires_at - by);
@@ -167,6 +179,12 @@ impl Tokens {
         }
     }
 
+    /// The current token if it has not ended, nor will while a call is under way.
+    fn usable(&self) -> Option<Arc<Token>> {
+        self.current.load_full().filter(|token| token.expires_at > SystemTime::now() + LAST)
+    }
+
+    /// The current token if it need not be refreshed yet.
     fn good(&self) -> Option<Arc<Token>> {
         self.current.load_full().filter(|token| token.refresh_at > SystemTime::now())
     }

@@ -16,6 +16,8 @@ type Script<T> = Box<dyn Fn(&T) -> (u16, String) + Send + Sync>;
 struct Azure {
     entra: Script<usize>,
     arm: Script<Request>,
+    /// Entra answers only while this has a permit.
+    open: tokio::sync::Semaphore,
     tokens: AtomicUsize,
     calls: AtomicUsize,
 }
@@ -31,6 +33,7 @@ impl HttpClient for Azure {
     async fn execute_request(&self, request: &Request) -> azure_core::Result<AsyncRawResponse> {
         tokio::task::yield_now().await;
         let (status, body) = if request.url().host_str() == Some("entra.example") {
+            let _answering = self.open.acquire().await.unwrap();
             (self.entra)(&(self.tokens.fetch_add(1, Ordering::SeqCst) + 1))
         } else {
             self.calls.fetch_add(1, Ordering::SeqCst);
@@ -65,6 +68,7 @@ fn world(
     let azure = Arc::new(Azure {
         entra: Box::new(move |number| entra(*number)),
         arm: Box::new(arm),
+        open: tokio::sync::Semaphore::new(1),
         tokens: AtomicUsize::new(0),
         calls: AtomicUsize::new(0),
     });
@@ -183,6 +187,26 @@ async fn token_near_its_end_is_used_while_entra_is_away() {
     identity.tokens.age(Duration::from_mins(2));
     let error = client.send(&identity, get()).await.unwrap_err();
     assert_eq!(error.category(), Category::Unreachable, "at its end it is not sent any more");
+}
+
+#[tokio::test]
+async fn slow_entra_holds_up_nobody_who_has_a_token() {
+    let (azure, client, identity) = world(|number| token(number, 3600), |_| (200, "{}".to_owned()));
+    client.send(&identity, get()).await.unwrap();
+    identity.tokens.age(Duration::from_mins(57));
+    let closed = azure.open.acquire().await.unwrap();
+    let refresher = tokio::spawn({
+        let (client, identity) = (client.clone(), identity.clone());
+        async move { client.send(&identity, get()).await }
+    });
+    while identity.tokens.is_idle() {
+        tokio::task::yield_now().await;
+    }
+    client.send(&identity, get()).await.unwrap();
+    assert!(!refresher.is_finished());
+    drop(closed);
+    refresher.await.unwrap().unwrap();
+    assert_eq!(azure.tokens.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]
