@@ -331,7 +331,8 @@ impl Fleet {
     }
 
     fn kinds(&self) -> ToWorker {
-        let name = |kind: &flotilla_proto::GroupKind| v1::KindName { group: kind.group.clone(), kind: kind.kind.clone() };
+        let name =
+            |kind: &flotilla_proto::GroupKind| v1::KindName { group: kind.group.clone(), kind: kind.kind.clone() };
         ToWorker::Kinds(v1::Kinds { kinds: self.map.kinds.iter().map(name).collect() })
     }
 }

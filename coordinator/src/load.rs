@@ -138,9 +138,9 @@ impl Loads {
 
     /// Where a range could be cut, in order, each with the cost on its left.
     pub fn cuts(&self, range: &KeyRange) -> Vec<Cut> {
-        let offered = self.overlapping(range).flat_map(|piece| {
-            piece.cuts.iter().map(|(key, _)| *key).chain([piece.range.start]).chain(piece.range.end)
-        });
+        let offered = self
+            .overlapping(range)
+            .flat_map(|piece| piece.cuts.iter().map(|(key, _)| *key).chain([piece.range.start]).chain(piece.range.end));
         let namespaces = self.namespaces_in(range).map(|namespace| Key { namespace, ..Key::MIN });
         let keys: BTreeSet<Key> =
             offered.chain(namespaces).filter(|key| *key > range.start && range.contains(key)).collect();

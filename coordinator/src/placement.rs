@@ -169,7 +169,9 @@ impl<'a> Draft<'a> {
             };
             if cost > room(to) && splits_left > 0 {
                 let wanted = self.mean - self.loads[to];
-                if let Some((cut, side)) = best_piece(&self.shards, [index].into(), wanted, cost).and_then(|piece| piece.cut) {
+                if let Some((cut, side)) =
+                    best_piece(&self.shards, [index].into(), wanted, cost).and_then(|piece| piece.cut)
+                {
                     splits_left -= 1;
                     self.split(index, cut, Reason::Balance);
                     self.give(index + usize::from(side == Side::Right), to);

@@ -3,7 +3,7 @@
 use globset::{GlobBuilder, GlobMatcher};
 
 /// A list of `group/Kind` globs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Pattern {
     parts: Vec<(String, GlobMatcher)>,
 }

@@ -77,9 +77,7 @@ impl Fleet {
             let alive = self.members.states(now).filter(|(worker, state)| *state != State::Dead && unheard(worker));
             alive.map(|(worker, _)| worker.clone()).collect()
         } else {
-            let unconfirmed = |shard: &&Shard| {
-                self.tenures.get(&shard.range.start) == Some(&Tenure::Unconfirmed)
-            };
+            let unconfirmed = |shard: &&Shard| self.tenures.get(&shard.range.start) == Some(&Tenure::Unconfirmed);
             self.map.shards().iter().filter(unconfirmed).filter_map(|shard| shard.owner.clone()).collect()
         };
         if waited_for.is_empty() || (now >= until && !self.adopting) {
@@ -165,7 +163,8 @@ impl Fleet {
         let shard = |shard: &Shard| {
             let owner = shard.owner.clone();
             // What the worker was not told yet stays as it is until then.
-            let pending = self.grants.iter().any(|grant| grant.start == shard.range.start && grant.epoch == shard.epoch);
+            let pending =
+                self.grants.iter().any(|grant| grant.start == shard.range.start && grant.epoch == shard.epoch);
             let (owner, stand) = match self.tenures.get(&shard.range.start) {
                 Some(Tenure::Vacant(vacancy)) => (owner, Stand::Vacant(vacancy.reason)),
                 Some(Tenure::Revoking(revoking)) => (revoking.to.clone().or(owner), Stand::Fixed),
@@ -246,8 +245,7 @@ impl Fleet {
     /// Sends the grants whose map is in the store now. One whose worker has gone is dropped: if it comes back it says that
     /// it does not hold the shard, otherwise its lease runs out.
     pub(super) fn send_grants(&mut self, actions: &mut Vec<Action>) {
-        let (ready, waiting): (Vec<_>, Vec<_>) =
-            self.grants.drain(..).partition(|grant| grant.version <= self.saved);
+        let (ready, waiting): (Vec<_>, Vec<_>) = self.grants.drain(..).partition(|grant| grant.version <= self.saved);
         self.grants = waiting;
         let mut messages: BTreeMap<(WorkerId, bool), Vec<v1::Shard>> = BTreeMap::new();
         for PendingGrant { worker, start, epoch, unclean, note, .. } in ready {

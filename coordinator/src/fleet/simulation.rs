@@ -151,7 +151,11 @@ fn check_calm(world: &World) {
     for index in 0..PROBES {
         let key = probe(index);
         let owner = map.shard_of(&key).owner.clone();
-        assert_eq!(world.writers(&key).into_iter().cloned().collect::<Vec<_>>(), owner.into_iter().collect::<Vec<_>>(), "{key}");
+        assert_eq!(
+            world.writers(&key).into_iter().cloned().collect::<Vec<_>>(),
+            owner.into_iter().collect::<Vec<_>>(),
+            "{key}"
+        );
         assert_eq!(world.writers(&key).len(), 1, "nobody writes for {key}");
     }
     for worker in &world.workers {

@@ -84,7 +84,8 @@ impl fmt::Display for Step {
                 write!(f, "split {} at {} ({reason}, cost {cost:.2})", short(&range.start), short(at))
             }
             Step::Merge { left, at } => write!(f, "merge {} with {} (cold)", short(&left.start), short(at)),
-            Step::Assign { range, from, to, cost, mean, reason } | Step::Move { range, from, to, cost, mean, reason } => {
+            Step::Assign { range, from, to, cost, mean, reason }
+            | Step::Move { range, from, to, cost, mean, reason } => {
                 let from = name(from);
                 write!(f, "{} {from}->{to} ({reason}, cost {cost:.2} of mean {mean:.2})", short(&range.start))
             }

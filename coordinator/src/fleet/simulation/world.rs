@@ -106,7 +106,9 @@ fn cut(held: &mut Vec<(KeyRange, Epoch)>, range: &KeyRange, epoch: Epoch) {
         }
         let left = KeyRange { start: have.start, end: Some(range.start) };
         let right = range.end.map(|start| KeyRange { start, end: have.end });
-        rest.extend([Some(left), right].into_iter().flatten().filter(|part| !part.is_empty()).map(|part| (part, known)));
+        rest.extend(
+            [Some(left), right].into_iter().flatten().filter(|part| !part.is_empty()).map(|part| (part, known)),
+        );
     }
     *held = rest;
 }
@@ -235,7 +237,9 @@ impl World {
                         stream.down.push_back(message);
                     }
                 }
-                Action::Close { stream, .. } => self.streams[usize::try_from(stream.0).expect("few streams")].broken = true,
+                Action::Close { stream, .. } => {
+                    self.streams[usize::try_from(stream.0).expect("few streams")].broken = true
+                }
                 Action::Note(_) => {}
             }
         }
@@ -376,7 +380,11 @@ impl World {
             for (range, epoch) in grant.shards.iter().map(unwire) {
                 for (other, known, owner) in &self.granted {
                     let same = *known == epoch && other.overlaps(&range);
-                    assert!(!same || *owner == worker.id, "{range}@{epoch} was granted to {owner} and to {}", worker.id);
+                    assert!(
+                        !same || *owner == worker.id,
+                        "{range}@{epoch} was granted to {owner} and to {}",
+                        worker.id
+                    );
                 }
                 self.granted.push((range, epoch, worker.id.clone()));
             }

@@ -1,0 +1,153 @@
+//! Who leads: the edge that reads and writes the coordinators' lease.
+//!
+//! *Flow.* [`Campaign::win`] waits until the lease can be taken; [`Campaign::hold`] renews it until it can't, or until it is told
+//! to stop; [`Campaign::vacate`] lets it go, so that a standby takes over at once.
+//!
+//! *Guarantees.* `hold` returns before anybody else may take the lease: it counts from the beginning of the last renewal
+//! that succeeded, on a monotonic clock. *Assumption:* clocks run at the same rate.
+
+mod elector;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use flotilla_proto::Term;
+use tokio_util::sync::CancellationToken;
+
+pub use elector::{Elector, Timers, Turn};
+
+use crate::membership::Read;
+use crate::store::{Found, LeaderLease, Store, Version};
+
+/// A lease that was won.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// The term that it began.
+    pub term: Term,
+    lease: LeaderLease,
+    version: Version,
+    renewed: Instant,
+}
+
+/// A coordinator that wants to lead.
+#[derive(Debug)]
+pub struct Campaign {
+    store: Arc<dyn Store>,
+    timers: Timers,
+    identity: String,
+    address: String,
+}
+
+impl Campaign {
+    /// `identity` is unique per process; `address` is where workers find our gRPC server.
+    pub fn new(store: Arc<dyn Store>, timers: Timers, identity: String, address: String) -> Self {
+        Self { store, timers, identity, address }
+    }
+
+    /// Waits until we lead. `saw` hears the address of whoever leads meanwhile.
+    pub async fn win(&self, saw: impl Fn(Option<String>)) -> Held {
+        let mut elector = Elector::new(self.timers);
+        loop {
+            let wait = match self.try_win(&mut elector, &saw).await {
+                Ok(Ok(held)) => return held,
+                Ok(Err(wait)) => wait,
+                Err(error) if error.is_conflict() => self.timers.retry_every / 4,
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "Did not reach the leader's lease");
+                    self.timers.retry_every
+                }
+            };
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn try_win(
+        &self,
+        elector: &mut Elector,
+        saw: &impl Fn(Option<String>),
+    ) -> Result<Result<Held, std::time::Duration>, crate::store::Error> {
+        let began = Instant::now();
+        let found = self.store.leader().await?;
+        let read = Read { began, ended: Instant::now() };
+        let known = match elector.look(found.as_ref(), read) {
+            Turn::Wait(wait) => {
+                let holder = found.map(|found| found.record).filter(|lease| lease.holder.is_some());
+                saw(holder.map(|lease| lease.address));
+                return Ok(Err(wait));
+            }
+            Turn::Take(known) => known,
+        };
+        let map = self.store.map().await?.and_then(|found| found.record.ok()).map(|map| map.term.0);
+        let term = Elector::next_term(found.as_ref().map(|found| &found.record), map);
+        let lease = LeaderLease {
+            holder: Some(self.identity.clone()),
+            address: self.address.clone(),
+            term,
+            duration: self.timers.lease,
+            renewal: String::new(),
+        };
+        let renewed = Instant::now();
+        let version = self.store.put_leader(&lease, known.as_ref()).await?;
+        Ok(Ok(Held { term: Term(term), lease, version, renewed }))
+    }
+
+    /// Renews until told to stop or until the lease is lost. Says whether it is still ours.
+    pub async fn hold(&self, held: &mut Held, stop: &CancellationToken) -> bool {
+        loop {
+            let deadline = tokio::time::Instant::from_std(held.renewed + self.timers.renew_within);
+            let next = tokio::time::Instant::now() + self.timers.retry_every;
+            tokio::select! {
+                () = stop.cancelled() => return true,
+                () = tokio::time::sleep_until(next.min(deadline)) => {}
+            }
+            let kept = tokio::select! {
+                () = stop.cancelled() => return true,
+                () = tokio::time::sleep_until(deadline) => false,
+                kept = self.renew(held) => kept,
+            };
+            if !kept {
+                return false;
+            }
+        }
+    }
+
+    /// False if somebody else has the lease. A failed call is no answer: the next one decides, or the deadline.
+    async fn renew(&self, held: &mut Held) -> bool {
+        let began = Instant::now();
+        match self.store.put_leader(&held.lease, Some(&held.version)).await {
+            Ok(version) => {
+                held.version = version;
+                held.renewed = began;
+                return true;
+            }
+            Err(error) if error.is_conflict() => {}
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "Did not renew the leader's lease");
+                return true;
+            }
+        }
+        // Either somebody took it, or an earlier renewal of ours arrived after we had given up waiting for it.
+        match self.store.leader().await {
+            Ok(Some(Found { record, version })) if record.holder.as_deref() == Some(self.identity.as_str()) => {
+                held.version = version;
+                record.term == held.term.0
+            }
+            Ok(_) => false,
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "Did not read the leader's lease");
+                true
+            }
+        }
+    }
+
+    /// Lets the lease go. Called when the leader's work has ended.
+    pub async fn vacate(&self, held: &Held) {
+        let lease = LeaderLease { holder: None, ..held.lease.clone() };
+        match self.store.put_leader(&lease, Some(&held.version)).await {
+            Ok(_) => tracing::info!(term = %held.term, "Vacated the leader's lease"),
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "Did not vacate the leader's lease");
+            }
+        }
+    }
+}
