@@ -57,6 +57,8 @@ impl Flags {
     pub const STATUS_ID_ONLY: Self = Self(1_048_576);
     /// Replaced by its members, as `properties` is.
     pub const FLATTEN: Self = Self(2_097_152);
+    /// The spec has a sibling `…FromSecret` that names a key of a Secret.
+    pub const FROM_SECRET: Self = Self(4_194_304);
 
     /// Whether all bits of `other` are set.
     pub const fn has(self, other: Self) -> bool {
@@ -133,6 +135,8 @@ pub enum Node {
         /// Whether the service accepts others.
         open: bool,
     },
+    /// One of some whole numbers.
+    Integers(Vec<i64>),
     /// A string.
     String {
         /// Regular expression it matches.
@@ -187,6 +191,7 @@ impl Node {
             ]),
             Self::Array { item, min, max } => json!(["A", item, min, max]),
             Self::Enum { values, open } => json!(["E", values, open]),
+            Self::Integers(values) => json!(["J", values]),
             Self::String { pattern, min, max } => json!(["S", pattern, min, max]),
             Self::Integer { min, max } => json!(["I", min, max]),
             Self::Number { min, max } => json!(["N", min, max]),
@@ -218,6 +223,7 @@ impl Node {
                 values: at(1).as_array()?.iter().map(|v| v.as_str().map(Into::into)).collect::<Option<_>>()?,
                 open: at(2).as_bool()?,
             },
+            "J" => Self::Integers(at(1).as_array()?.iter().map(Value::as_i64).collect::<Option<_>>()?),
             "S" => Self::String { pattern: at(1).as_str().map(Into::into), min: at(2).as_u64(), max: at(3).as_u64() },
             "I" => Self::Integer { min: at(1).as_i64(), max: at(2).as_i64() },
             "N" => Self::Number { min: at(1).as_i64(), max: at(2).as_i64() },
@@ -334,6 +340,7 @@ mod tests {
             r#"["E",["x","y"],true]"#,
             r#"["S","^a$",1,null]"#,
             r#"["I",-1,null]"#,
+            r#"["J",[0,3]]"#,
             r#"["N",null,null]"#,
             r#"["B"]"#,
             r#"["X",false]"#,

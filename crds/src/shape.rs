@@ -34,6 +34,8 @@ pub enum Shape {
     },
     /// One of these strings.
     Enum(Vec<Box<str>>),
+    /// One of these whole numbers.
+    Integers(Vec<i64>),
     /// A whole number.
     Integer {
         /// Least value.
@@ -126,7 +128,7 @@ impl Shape {
             Self::Map(_) | Self::AnyMap => "a map",
             Self::List { .. } => "a list",
             Self::String { .. } | Self::Enum(_) => "a string",
-            Self::Integer { .. } => "a whole number",
+            Self::Integer { .. } | Self::Integers(_) => "a whole number",
             Self::Number { .. } => "a number",
             Self::Boolean => "true or false",
             Self::Any => "anything",

@@ -21,7 +21,7 @@ type Flat = BTreeMap<String, String>;
 fn flatten(schema: &Value, path: &str, flat: &mut Flat) {
     let kind = if schema["x-kubernetes-preserve-unknown-fields"] == true { "any" } else { schema["type"].as_str().unwrap_or("?") };
     let values = schema["enum"].as_array().map(|values| {
-        let mut values: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
+        let mut values: Vec<String> = values.iter().map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned)).collect();
         values.sort_unstable();
         format!(" {}", values.join("|"))
     });

@@ -74,6 +74,7 @@ fn one(shape: &Shape, choice: &mut Choice) -> Value {
         Shape::String { min, max, .. } => json!("abcd".repeat(100)[..usize::try_from(min.unwrap_or(3).max(3).min(max.unwrap_or(400))).unwrap()]),
         Shape::Enum(values) => json!(values[choice.pick(values.len())]),
         Shape::Integer { min, max } | Shape::Number { min, max } => json!(7.max(min.unwrap_or(i64::MIN)).min(max.unwrap_or(i64::MAX))),
+        Shape::Integers(values) => json!(values[choice.pick(values.len())]),
         Shape::Boolean => json!(true),
         Shape::Any => json!({"any": ["thing"]}),
         Shape::AnyMap => json!({"key": {"any": "thing"}}),

@@ -142,17 +142,11 @@ impl Writer<'_> {
                 self.members(members, given, path, rule, body)
             }
             (Role::Rest, Shape::Map(item)) => {
+                let object = field.arm.iter().fold(body, |object, segment| enter(object, segment));
                 for (key, value) in value.as_object().ok_or_else(wrong)? {
-                    if !body.contains_key(key) {
-                        body.insert(key.clone(), self.value(item, value, &below(path, key), rule)?);
+                    if !object.contains_key(key) {
+                        object.insert(key.clone(), self.value(item, value, &below(path, key), rule)?);
                     }
-                }
-                Ok(())
-            }
-            (Role::Rest, _) => {
-                let given = value.as_object().ok_or_else(wrong)?;
-                for (key, value) in given {
-                    body.entry(key.clone()).or_insert_with(|| value.clone());
                 }
                 Ok(())
             }
@@ -193,7 +187,7 @@ impl Writer<'_> {
                 items.map(|(i, value)| self.value(item, value, &format!("{path}[{i}]"), &rule)).collect()
             }
             Shape::String { .. } | Shape::Enum(_) => fits(value.is_string()),
-            Shape::Integer { .. } => fits(value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|f| f.fract() == 0.0)),
+            Shape::Integer { .. } | Shape::Integers(_) => fits(value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|f| f.fract() == 0.0)),
             Shape::Number { .. } => fits(value.is_number()),
             Shape::Boolean => fits(value.is_boolean()),
             Shape::Any => Ok(value.clone()),

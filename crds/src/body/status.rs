@@ -36,7 +36,9 @@ fn object(shape: &Object, body: &Value) -> Map<String, Value> {
 
 fn rest(shape: &Object, field: &Field, body: &Value) -> Option<Value> {
     let Shape::Map(item) = &field.shape else { return None };
-    let named = |key: &str| shape.fields.iter().any(|f| f.arm.first().is_some_and(|first| &**first == key));
+    let body = look_up(body, &field.arm)?;
+    let here = |f: &Field| f.role != Role::Rest && f.arm.starts_with(&field.arm);
+    let named = |key: &str| shape.fields.iter().any(|f| here(f) && f.arm.get(field.arm.len()).is_some_and(|next| &**next == key));
     let entries = body.as_object()?.iter().filter(|(key, _)| !named(key));
     let entries: Map<String, Value> = entries.filter_map(|(key, value)| Some((key.clone(), one(item, value)?))).collect();
     (!entries.is_empty()).then_some(Value::Object(entries))
@@ -60,7 +62,7 @@ fn one(shape: &Shape, value: &Value) -> Option<Value> {
             Value::Number(number) => Some(Value::String(number.to_string())),
             value => value.is_string().then(|| value.clone()),
         },
-        Shape::Integer { .. } => match value.as_f64() {
+        Shape::Integer { .. } | Shape::Integers(_) => match value.as_f64() {
             _ if value.is_i64() || value.is_u64() => Some(value.clone()),
             #[expect(clippy::cast_possible_truncation, reason = "whole and in range, as just compared")]
             Some(float) if float.fract() == 0.0 && float.abs() < 9e15 => Some(Value::from(float as i64)),

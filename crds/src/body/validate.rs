@@ -112,6 +112,11 @@ impl Check<'_> {
                 Some(_) => {}
                 None => self.report(path, wrong("a number")),
             },
+            Node::Integers(values) => match value.as_i64() {
+                Some(n) if values.contains(&n) => {}
+                Some(_) => self.report(path, Problem::NotAllowed(values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))),
+                None => self.report(path, wrong("a whole number")),
+            },
             Node::Boolean if !value.is_boolean() => self.report(path, wrong("true or false")),
             Node::AnyMap | Node::Resource { .. } if !value.is_object() => self.report(path, wrong("an object")),
             Node::Boolean | Node::Any | Node::AnyMap | Node::Resource { .. } => {}

@@ -100,6 +100,7 @@ fn of(shape: &Shape) -> Schema {
         Shape::List { item, min, max } => bounds(Schema::list(of(item)), "minItems", *min, "maxItems", *max),
         Shape::String { pattern, min, max } => string_checks(Schema::string(), pattern.as_deref(), *min, *max),
         Shape::Enum(values) => Schema::string().check("enum", json!(values)),
+        Shape::Integers(values) => Schema::of(Structure::Integer(None)).check("enum", json!(values)),
         Shape::Integer { min, max } => bounds(Schema::of(Structure::Integer(None)), "minimum", *min, "maximum", *max),
         Shape::Number { min, max } => bounds(Schema::of(Structure::Number), "minimum", *min, "maximum", *max),
         Shape::Boolean => Schema::of(Structure::Boolean),

@@ -76,7 +76,9 @@ impl Converter<'_> {
                     return Ok(node);
                 }
                 let props = self.props(name, properties, context)?;
+                let dropped = self.facts.about(self.about, name, "additionalProperties").any(|fact| *fact == Fact::Drop(Side::Both));
                 let extra = match additional_properties {
+                    Some(_) if dropped => None,
                     Some(extra) => Some(self.node(*extra, Context { level: Level::Deeper, ..context })?),
                     None => None,
                 };
@@ -231,6 +233,11 @@ impl Converter<'_> {
                 Fact::Secret => flags.with(Flags::SECRET).without(Flags::REFERENCE),
                 Fact::NotSecret => flags.without(Flags::SECRET),
                 Fact::FromConfig => flags.with(Flags::FROM_CONFIG),
+                Fact::FromSecret => flags.with(Flags::FROM_SECRET),
+                Fact::Integers(values) => {
+                    prop.node = self.add(Node::Integers(values.clone()));
+                    flags
+                }
                 Fact::Drop(side) => {
                     let spec = if side.spec() { Flags::NOT_IN_SPEC } else { Flags(0) };
                     let status = if side.status() { Flags::NOT_IN_STATUS } else { Flags(0) };
@@ -269,7 +276,7 @@ impl Converter<'_> {
     fn retype(&mut self, id: NodeId, to: NewType) -> NodeId {
         let node = self.nodes[id as usize].clone();
         match (node, to) {
-            (Node::Array { item, min, max }, NewType::Number | NewType::Integer | NewType::String | NewType::AnyMap) => {
+            (Node::Array { item, min, max }, NewType::Number | NewType::Integer | NewType::String | NewType::Boolean | NewType::AnyMap) => {
                 let item = self.retype(item, to);
                 self.add(Node::Array { item, min, max })
             }
@@ -277,6 +284,7 @@ impl Converter<'_> {
             (_, NewType::Number) => self.add(Node::Number { min: None, max: None }),
             (_, NewType::Integer) => self.add(Node::Integer { min: None, max: None }),
             (_, NewType::String) => self.add(Node::String { pattern: None, min: None, max: None }),
+            (_, NewType::Boolean) => self.add(Node::Boolean),
             (_, NewType::Any) => self.add(Node::Any),
             (_, NewType::AnyMap) => self.add(Node::AnyMap),
             (_, NewType::AnyList) => {

@@ -53,6 +53,8 @@ pub(super) enum Fact {
     FromConfig,
     /// Not in the custom resource.
     Drop(Side),
+    /// It may also come from a Secret.
+    FromSecret,
     /// In the spec although it is read-only.
     Include,
     /// A `properties` that is not flattened.
@@ -61,6 +63,8 @@ pub(super) enum Fact {
     Rename(String),
     /// Exactly these values.
     Values(Vec<String>),
+    /// Exactly these whole numbers.
+    Integers(Vec<i64>),
     /// Any string, whatever values are listed.
     AnyValue,
     /// Of this type.
@@ -83,6 +87,7 @@ pub(super) enum NewType {
     Number,
     Integer,
     String,
+    Boolean,
     Any,
     AnyMap,
     AnyList,
@@ -180,11 +185,16 @@ fn parse(fact: &str, value: &str) -> Result<Fact, String> {
         "secret" => Fact::Secret,
         "not-secret" => Fact::NotSecret,
         "from-config" => Fact::FromConfig,
+        "from-secret" => Fact::FromSecret,
         "drop" => Fact::Drop(side),
         "include" => Fact::Include,
         "nested" => Fact::Nested(side),
         "rename" => Fact::Rename(valued()?),
         "values" => Fact::Values(valued()?.split('|').map(str::to_owned).collect()),
+        "numbers" => {
+            let numbers: Result<_, _> = valued()?.split('|').map(str::parse).collect();
+            Fact::Integers(numbers.map_err(|_| format!("{value:?} are no whole numbers joined by |"))?)
+        }
         "any-value" => Fact::AnyValue,
         "required" => Fact::Required,
         "optional" => Fact::Optional,
@@ -197,10 +207,11 @@ fn parse(fact: &str, value: &str) -> Result<Fact, String> {
                 "number" => NewType::Number,
                 "integer" => NewType::Integer,
                 "string" => NewType::String,
+                "boolean" => NewType::Boolean,
                 "any" => NewType::Any,
                 "map" => NewType::AnyMap,
                 "list" => NewType::AnyList,
-                other => return Err(format!("type {other:?} is none of number, integer, string, any, map, list")),
+                other => return Err(format!("type {other:?} is none of number, integer, string, boolean, any, map, list")),
             },
         ),
         other => return Err(format!("there is no fact {other:?}")),

@@ -178,13 +178,14 @@ impl Builder<'_> {
         }
         let Some(shape) = self.shape(prop.node, flags, &prop.name) else { return };
         let name = prop.rename.clone().unwrap_or_else(|| prop.name.clone());
-        let from_config = spec && flags.has(Flags::FROM_CONFIG);
-        if from_config {
+        let siblings = [(Flags::FROM_CONFIG, "FromConfig", Shape::ConfigKey), (Flags::FROM_SECRET, "FromSecret", Shape::SecretKey)];
+        let mut alone = true;
+        for (_, suffix, shape) in siblings.into_iter().filter(|(flag, ..)| spec && flags.has(*flag)) {
+            alone = false;
             let role = Role::InsteadOf(name.clone());
-            let sibling = format!("{name}FromConfig").into();
-            push(object, Field { name: sibling, arm: arm.clone(), required: false, shape: Shape::ConfigKey, role });
+            push(object, Field { name: format!("{name}{suffix}").into(), arm: arm.clone(), required: false, shape, role });
         }
-        push(object, Field { name, arm, required: required && !from_config, shape, role: Role::Value });
+        push(object, Field { name, arm, required: required && alone, shape, role: Role::Value });
     }
 
     /// The reference, or list or map of references, in place of this type.
@@ -253,6 +254,8 @@ impl Builder<'_> {
             Node::Enum { .. } => Some(Shape::String { pattern: None, min: None, max: None }),
             Node::String { pattern, min, max } if spec => Some(Shape::String { pattern: pattern.clone(), min: *min, max: *max }),
             Node::String { .. } => Some(Shape::String { pattern: None, min: None, max: None }),
+            Node::Integers(values) if spec => Some(Shape::Integers(values.clone())),
+            Node::Integers(_) => Some(Shape::Integer { min: None, max: None }),
             Node::Integer { min, max } if spec => Some(Shape::Integer { min: *min, max: *max }),
             Node::Integer { .. } if flags.has(Flags::STATUS_NUMBER) => Some(Shape::Number { min: None, max: None }),
             Node::Integer { .. } => Some(Shape::Integer { min: None, max: None }),
