@@ -1,3 +1,28 @@
 //! The one binary: `flotilla coordinator`, `flotilla worker`, and the tools.
 
-fn main() {}
+mod args;
+mod coordinator;
+mod stop;
+mod telemetry;
+mod tls;
+mod worker;
+
+use anyhow::{Result, anyhow};
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+
+/// Many small objects, many threads: mimalloc gives memory back sooner than the system's allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    rustls::crypto::aws_lc_rs::default_provider()
+        .install_default()
+        .map_err(|_| anyhow!("another TLS provider was installed first"))?;
+    match Cli::parse().command {
+        Command::Coordinator(args) => coordinator::run(args).await,
+        Command::Worker(args) => worker::run(args).await,
+    }
+}

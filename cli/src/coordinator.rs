@@ -1,0 +1,30 @@
+//! `flotilla coordinator`.
+
+use anyhow::{Context as _, Result};
+use flotilla_coordinator::{Config, Coordinator, Tls};
+use flotilla_crds::Pattern;
+use flotilla_worker::arm::client::Options as Client;
+
+use crate::args::{self, CrdManagement};
+use crate::{stop, telemetry, tls};
+
+/// Runs until a signal asks it to stop.
+pub(crate) async fn run(args: args::Coordinator) -> Result<()> {
+    let telemetry = telemetry::init("flotilla-coordinator", &args.member)?;
+    let shutdown = stop::on_signal()?;
+    let kube = kube::Config::infer().await.context("failed to find a cluster: set KUBECONFIG or run in a pod")?;
+    let mut config = Config::new(kube, &args.member.namespace, &args.member.pod_name, args.listen);
+    config.advertise = args.advertise_address;
+    config.tls = tls::read(&args.member.tls)?.map(|pem| Tls { certificate: pem.certificate, key: pem.key, ca: pem.ca });
+    config.crd_pattern = match args.crd_management {
+        CrdManagement::Auto => args.crd_pattern,
+        CrdManagement::None => Pattern::default(),
+    };
+    config.budget.time_scale = Client::from_env(|name| std::env::var(name).ok())?.scale.factor();
+    let coordinator = Coordinator::new(config);
+    // A standby is ready too: it is there to take over.
+    telemetry.serve(args.member.metrics_addr.0, || true).await?;
+    let ended = coordinator.run(shutdown).await.context("coordinator ended");
+    telemetry.flush().await;
+    ended
+}

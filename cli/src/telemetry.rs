@@ -1,0 +1,93 @@
+//! Logs, metrics and traces of one process.
+//!
+//! Metrics are served as Prometheus text; traces go to the OTLP endpoint that OpenTelemetry's own variables name, if any.
+
+mod server;
+
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, Result};
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_otlp::SpanExporter;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::metrics::SdkMeterProvider;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use prometheus::Registry;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
+
+use crate::args::{LogFormat, Member};
+
+/// Naming either turns traces on.
+const OTLP_ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
+
+/// What has to be flushed at the end.
+pub(crate) struct Telemetry {
+    registry: Registry,
+    meters: SdkMeterProvider,
+    tracers: Option<SdkTracerProvider>,
+}
+
+/// Sets the process's log, meter and tracer up.
+pub(crate) fn init(service: &'static str, member: &Member) -> Result<Telemetry> {
+    let resource = Resource::builder()
+        .with_service_name(service)
+        .with_attribute(opentelemetry::KeyValue::new("service.instance.id", member.pod_name.clone()))
+        .with_attribute(opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+        .build();
+    let registry = Registry::new();
+    let exporter = opentelemetry_prometheus::exporter()
+        .with_registry(registry.clone())
+        .scope_info_enabled(false)
+        .build()
+        .context("failed to set metrics up")?;
+    let meters = SdkMeterProvider::builder().with_reader(exporter).with_resource(resource.clone()).build();
+    opentelemetry::global::set_meter_provider(meters.clone());
+
+    let tracers = tracers(resource)?;
+    let filter = EnvFilter::try_new(&member.log_level)
+        .with_context(|| format!("--log-level {} is not a level or a filter", member.log_level))?;
+    let lines = match member.log_format {
+        LogFormat::Text => tracing_subscriber::fmt::layer().with_writer(std::io::stderr).boxed(),
+        LogFormat::Json => tracing_subscriber::fmt::layer().json().with_writer(std::io::stderr).boxed(),
+    };
+    let spans = tracers.as_ref().map(|tracers| tracing_opentelemetry::layer().with_tracer(tracers.tracer(service)));
+    tracing_subscriber::registry().with(filter).with(lines).with(spans).init();
+    Ok(Telemetry { registry, meters, tracers })
+}
+
+fn tracers(resource: Resource) -> Result<Option<SdkTracerProvider>> {
+    if OTLP_ENDPOINTS.iter().all(|name| std::env::var_os(name).is_none_or(|value| value.is_empty())) {
+        return Ok(None);
+    }
+    let exporter = SpanExporter::builder().with_tonic().build().context("failed to set the OTLP exporter up")?;
+    Ok(Some(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build()))
+}
+
+impl Telemetry {
+    /// Serves `/metrics`, `/healthz` and `/readyz` from now on; ready is asked for each time.
+    pub(crate) async fn serve(
+        &self,
+        address: Option<SocketAddr>,
+        ready: impl Fn() -> bool + Clone + Send + Sync + 'static,
+    ) -> Result<()> {
+        match address {
+            Some(address) => server::start(address, self.registry.clone(), ready).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Sends what has not been sent yet. It is the last thing a process does, so what fails is only logged.
+    pub(crate) async fn flush(self) {
+        // The exporters block until they are done, or have given up.
+        let ended = tokio::task::spawn_blocking(move || {
+            let spans = self.tracers.map(|tracers| tracers.shutdown());
+            (self.meters.shutdown(), spans)
+        });
+        match ended.await {
+            Ok((Ok(()), None | Some(Ok(())))) => {}
+            other => tracing::warn!(?other, "Failed to flush telemetry"),
+        }
+    }
+}

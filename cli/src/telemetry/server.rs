@@ -1,0 +1,46 @@
+//! The HTTP server that Prometheus and the kubelet ask.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, Result};
+use axum::Router;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus::{Encoder as _, Registry, TextEncoder};
+use tokio::net::TcpListener;
+
+/// Binds at once, so that a taken port is an error at the start, and serves until the process ends.
+pub(super) async fn start(
+    address: SocketAddr,
+    registry: Registry,
+    ready: impl Fn() -> bool + Clone + Send + Sync + 'static,
+) -> Result<()> {
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("failed to serve metrics on {address}; choose another --metrics-addr, or 0 for none"))?;
+    let app = Router::new()
+        .route("/metrics", get(move || async move { metrics(&registry) }))
+        .route("/healthz", get(|| async { "ok" }))
+        .route("/readyz", get(move || async move { readiness(ready()) }));
+    tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, app).await {
+            tracing::error!(%error, "Metrics server ended");
+        }
+    });
+    Ok(())
+}
+
+fn metrics(registry: &Registry) -> Response {
+    let encoder = TextEncoder::new();
+    let mut text = Vec::new();
+    match encoder.encode(&registry.gather(), &mut text) {
+        Ok(()) => ([(CONTENT_TYPE, encoder.format_type().to_owned())], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+fn readiness(ready: bool) -> (StatusCode, &'static str) {
+    if ready { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ready") }
+}
