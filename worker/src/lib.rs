@@ -4,3 +4,7 @@ pub mod arm;
 pub mod budget;
 pub mod engine;
 pub mod fleet;
+pub mod metrics;
+pub mod run;
+
+pub use run::{Config, run};

@@ -51,8 +51,8 @@ pub enum Reason {
     Failed,
     /// An error that is not ARM's.
     UnknownError,
-    /// ARM's error code.
-    Arm(String),
+    /// ARM's error code, or another word of the Azure edge.
+    Code(String),
 }
 
 impl Reason {
@@ -71,7 +71,7 @@ impl Reason {
             Reason::DeletionNotSupportedInAzure => "DeletionNotSupportedInAzure",
             Reason::Failed => "Failed",
             Reason::UnknownError => "UnknownError",
-            Reason::Arm(code) => code,
+            Reason::Code(code) => code,
         }
     }
 }
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn routine_work_does_not_hide_a_verdict_of_the_same_generation() {
-        for verdict in [Ready::succeeded(), Ready::warning(Reason::Arm("Conflict".into()), "busy")] {
+        for verdict in [Ready::succeeded(), Ready::warning(Reason::Code("Conflict".into()), "busy")] {
             assert_eq!(replace(Some(&written(&verdict, 1)), &Ready::reconciling("working"), 1, at(5)), None);
         }
     }
@@ -279,11 +279,11 @@ mod tests {
     #[test]
     fn saying_the_same_again_writes_nothing() {
         let first = Ready::warning(
-            Reason::Arm("InternalServerError".into()),
+            Reason::Code("InternalServerError".into()),
             "failed; request 6f9619ff-8b86-d011-b42d-00cf4fc964ff at 2026-11-30T10:00:00Z",
         );
         let again = Ready::warning(
-            Reason::Arm("InternalServerError".into()),
+            Reason::Code("InternalServerError".into()),
             "failed; request 7a0720aa-8b86-d011-b42d-00cf4fc964ff at 2026-11-30T10:03:00Z",
         );
         assert_eq!(replace(Some(&written(&first, 1)), &again, 1, at(60)), None);

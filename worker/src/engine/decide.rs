@@ -229,7 +229,7 @@ fn manage(o: &Observed, desired: &Desired, now: Timestamp) -> Plan {
         Put::Unsent => Plan::Put { why: "announced and not sent yet" },
         Put::Rejected => Plan::Put { why: "the last one failed" },
         Put::Unknown => match &o.live {
-            None => Plan::Read { why: "announced, and perhaps sent" },
+            None | Some(Live::Refused { .. }) => Plan::Read { why: "announced, and perhaps sent" },
             Some(Live::Absent) if o.memory.absent < ABSENT => look_again(o, now, "Azure shows no such resource yet."),
             Some(Live::Absent) => Plan::Put { why: "no such resource" },
             Some(Live::Found { state: State::Running | State::Deleting, .. }) => {
@@ -241,10 +241,9 @@ fn manage(o: &Observed, desired: &Desired, now: Timestamp) -> Plan {
                 Some(_) => Plan::Put { why: "the resource differs" },
             },
             Some(Live::Found { state: State::Failed, .. }) => Plan::Put { why: "the resource is in a failed state" },
-            Some(Live::Refused { .. }) => Plan::Read { why: "announced, and perhaps sent" },
         },
         Put::Accepted | Put::ReadBack => match &o.live {
-            None => Plan::Read { why: "the status comes from a read" },
+            None | Some(Live::Refused { .. }) => Plan::Read { why: "the status comes from a read" },
             Some(Live::Absent) if o.memory.absent < ABSENT_AFTER_PUT => {
                 look_again(o, now, "Azure took the request and does not show the resource yet.")
             }
@@ -253,7 +252,6 @@ fn manage(o: &Observed, desired: &Desired, now: Timestamp) -> Plan {
                 look_again(o, now, "Azure is at work on the resource.")
             }
             Some(Live::Found { shown, .. }) => end(o, *shown),
-            Some(Live::Refused { .. }) => Plan::Read { why: "the status comes from a read" },
         },
     }
 }

@@ -150,6 +150,11 @@ impl Memory {
         live
     }
 
+    /// Whether there are differences that are known to stay.
+    pub fn tolerates(&self) -> bool {
+        !self.tolerated.is_empty()
+    }
+
     /// Something went wrong.
     pub fn fail(&mut self, trouble: Trouble, generation: i64, now: Timestamp, resync: Option<Duration>) {
         self.failures = self.failures.saturating_add(1);

@@ -71,7 +71,8 @@ impl Intent {
     /// The intent to send this body.
     pub fn new(generation: i64, api_version: &str, body: &serde_json::Value) -> Self {
         let digest = Sha256::digest(body.to_string().as_bytes());
-        let hash = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let first = digest.iter().take(8).fold(0_u64, |hash, byte| hash << 8 | u64::from(*byte));
+        let hash = format!("{first:016x}");
         Self { generation, api_version: api_version.to_owned(), hash }
     }
 

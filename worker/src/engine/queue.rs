@@ -6,7 +6,7 @@
 //! Pure: time comes in as an argument. [`super::intake`] puts it to work.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -83,14 +83,14 @@ impl<T: Item> Lines<T> {
         self.length += 1;
     }
 
-    /// The next item that `live` accepts; items it refuses are dropped.
-    fn pop(&mut self, mut live: impl FnMut(&T) -> bool) -> Option<T> {
+    /// The next item that `counts`; items it refuses are dropped.
+    fn pop(&mut self, mut counts: impl FnMut(&T) -> bool) -> Option<T> {
         while let Some(namespace) = self.rotation.pop_front() {
             let Some(line) = self.by_namespace.get_mut(&namespace) else { continue };
             let mut found = None;
             while let Some(item) = line.pop_front() {
                 self.length -= 1;
-                if live(&item) {
+                if counts(&item) {
                     found = Some(item);
                     break;
                 }
@@ -218,11 +218,6 @@ impl<T: Item> Queue<T> {
     /// How many are due later.
     pub fn delayed(&self) -> usize {
         self.due.len()
-    }
-
-    /// Items whose turn is running, in order.
-    pub fn running(&self) -> BTreeSet<T> {
-        self.running.iter().cloned().collect()
     }
 
     /// Moves everything that is due into its line.
@@ -370,7 +365,7 @@ mod tests {
                 }
             }
             for item in running.drain() { queue.done(&item); }
-            let served: HashSet<_> = drain(&mut queue, now + Duration::from_secs(3600)).into_iter().collect();
+            let served: HashSet<_> = drain(&mut queue, now + Duration::from_hours(1)).into_iter().collect();
             prop_assert!(owed.is_subset(&served), "owed {owed:?}, served {served:?}");
         }
     }

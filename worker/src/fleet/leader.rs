@@ -36,14 +36,13 @@ impl Finder {
         Self { api: Api::namespaced(client, namespace) }
     }
 
-    /// The leader's address as it stands in the lease. It may be out of date: then connecting fails.
+    /// The leader's address, host and port, as it stands in the lease. It may be out of date: then connecting fails.
     pub async fn find(&self) -> Result<String, Error> {
         let answer = tokio::time::timeout(Duration::from_secs(5), self.api.get_opt(LEASE)).await;
         let lease = answer.map_err(|_| Error::TimedOut)?.map_err(Error::Read)?.ok_or(Error::Nobody)?;
         let led =
             lease.spec.as_ref().is_some_and(|spec| spec.holder_identity.as_deref().is_some_and(|h| !h.is_empty()));
         let address = lease.metadata.annotations.and_then(|mut annotations| annotations.remove(ADDRESS));
-        let address = address.filter(|address| led && !address.is_empty()).ok_or(Error::Nobody)?;
-        Ok(if address.contains("://") { address } else { format!("http://{address}") })
+        address.filter(|address| led && !address.is_empty()).ok_or(Error::Nobody)
     }
 }

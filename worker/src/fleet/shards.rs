@@ -3,11 +3,12 @@
 //! The lease's end is kept on the monotonic clock and counted from the moment *before* the renewal was sent, so that a
 //! worker stops before anybody may take over, whatever the wall clocks say.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use flotilla_proto::{Epoch, Key, KeyRange, Term};
+use tokio::sync::watch;
 
 use super::held::{Gained, Held, HeldShard};
 
@@ -21,6 +22,10 @@ struct Inner {
     /// Milliseconds since `started`; zero while there is no lease.
     valid_until: AtomicU64,
     held: RwLock<Held>,
+    /// The worker stops: nothing new is begun anywhere.
+    closed: AtomicBool,
+    /// Told when a shard is asked back, or everything is.
+    leaving: watch::Sender<()>,
 }
 
 /// The right to write for one object. Ask [`Claim::valid`] right before each write.
@@ -35,7 +40,13 @@ pub struct Claim {
 
 impl Default for Shards {
     fn default() -> Self {
-        Self(Arc::new(Inner { started: Instant::now(), valid_until: AtomicU64::new(0), held: RwLock::default() }))
+        Self(Arc::new(Inner {
+            started: Instant::now(),
+            valid_until: AtomicU64::new(0),
+            held: RwLock::default(),
+            closed: AtomicBool::new(false),
+            leaving: watch::Sender::new(()),
+        }))
     }
 }
 
@@ -57,7 +68,22 @@ impl Shards {
             shards: self.clone(),
         };
         drop(held);
-        self.leased(Instant::now()).then_some(claim)
+        (self.leased(Instant::now()) && !self.is_closed()).then_some(claim)
+    }
+
+    /// Begins nothing new from now on. What runs may end.
+    pub fn close(&self) {
+        self.0.closed.store(true, Ordering::Release);
+        self.0.leaving.send_replace(());
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.closed.load(Ordering::Acquire)
+    }
+
+    /// For a key that is ours and stays so: whether the owner before did not hand it over.
+    pub fn unclean(&self, key: &Key) -> Option<bool> {
+        self.read().shard_of(key).filter(|shard| !shard.leaving).map(|shard| shard.unclean)
     }
 
     /// Whether an object belongs to us, be it that its shard is being handed back.
@@ -104,7 +130,9 @@ impl Shards {
 
     /// See [`Held::revoke`].
     pub fn revoke(&self, term: Term, range: KeyRange, epoch: Epoch) -> Vec<KeyRange> {
-        self.write().revoke(term, range, epoch)
+        let leaving = self.write().revoke(term, range, epoch);
+        self.0.leaving.send_replace(());
+        leaving
     }
 
     /// See [`Held::let_go`].
@@ -114,7 +142,9 @@ impl Shards {
 
     /// See [`Held::lose_all`].
     pub fn lose_all(&self) -> Vec<KeyRange> {
-        self.write().lose_all()
+        let lost = self.write().lose_all();
+        self.0.leaving.send_replace(());
+        lost
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Held> {
@@ -133,6 +163,20 @@ impl Claim {
     pub fn valid(&self, now: Instant) -> bool {
         let held = self.shards.read().shard_of(&self.key).is_some_and(|shard| shard.epoch == self.range_epoch);
         held && self.shards.leased(now)
+    }
+
+    /// Waits until the shard is asked back, or lost. Work that has not begun is better left to the next owner then.
+    pub async fn leaving(&self) {
+        let mut told = self.shards.0.leaving.subscribe();
+        loop {
+            let stays = self.shards.read().shard_of(&self.key).is_some_and(|shard| !shard.leaving);
+            if !stays || self.shards.is_closed() {
+                return;
+            }
+            if told.changed().await.is_err() {
+                return;
+            }
+        }
     }
 
     /// The epoch it was made under.

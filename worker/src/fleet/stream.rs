@@ -14,7 +14,7 @@ use flotilla_proto::{Epoch, GroupKind, KeyRange, Term, WorkerId};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::Endpoint;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 use super::held::Gained;
 use super::leader::{self, Finder};
@@ -59,6 +59,26 @@ impl std::fmt::Debug for Reports {
         f.debug_struct("Reports").finish_non_exhaustive()
     }
 }
+
+/// Mutual TLS with the leader, as PEM text.
+#[derive(Clone)]
+pub struct Tls {
+    /// Our certificate and its chain.
+    pub certificate: String,
+    /// Our private key.
+    pub key: String,
+    /// Who signs the coordinators' certificates.
+    pub ca: String,
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls").finish_non_exhaustive()
+    }
+}
+
+/// The name in every coordinator's certificate: they are reached by address, and any of them may lead.
+pub const COORDINATOR_NAME: &str = "flotilla-coordinator";
 
 /// Takes the leader's messages about budgets.
 pub type BudgetInbox = Arc<dyn Fn(FromLeader) + Send + Sync>;
@@ -128,6 +148,8 @@ pub struct Stream {
     pub shards: Shards,
     /// Finds the leader.
     pub finder: Finder,
+    /// Mutual TLS, if the fleet uses it.
+    pub tls: Option<Tls>,
     /// Told when our lease was lost.
     pub losses: Losses,
     /// The engine.
@@ -187,8 +209,17 @@ impl Stream {
     /// Finds the leader and says Hello.
     async fn connect(&self) -> Result<Leader, Error> {
         let address = self.finder.find().await?;
-        let endpoint = Endpoint::from_shared(address.clone())
-            .map_err(|source| Error::Address { address: address.clone(), source })?
+        let failed = |source| Error::Address { address: address.clone(), source };
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}")).map_err(failed)?;
+        if let Some(tls) = &self.tls {
+            let config = ClientTlsConfig::new()
+                .domain_name(COORDINATOR_NAME)
+                .ca_certificate(Certificate::from_pem(&tls.ca))
+                .identity(Identity::from_pem(&tls.certificate, &tls.key));
+            endpoint = endpoint.tls_config(config).map_err(failed)?;
+        }
+        let endpoint = endpoint
             .connect_timeout(Duration::from_secs(3))
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE)
@@ -303,7 +334,7 @@ impl Stream {
         let asked: Vec<_> = revoke
             .shards
             .iter()
-            .filter_map(|shard| Some((KeyRange::from(shard.range.clone()?), Epoch(shard.epoch))))
+            .filter_map(|shard| Some((KeyRange::from(shard.range?), Epoch(shard.epoch))))
             .collect();
         let ranges: Vec<_> = asked.iter().flat_map(|(range, epoch)| self.shards.revoke(term, *range, *epoch)).collect();
         let within = Duration::from_millis(u64::from(revoke.deadline_ms));

@@ -72,8 +72,8 @@ fn deleted() -> Observed {
     o
 }
 
-fn found(state: State, differences: &[&str], shown: bool) -> Option<Live> {
-    Some(Live::Found { state, differences: differences.iter().map(|d| (*d).to_owned()).collect(), shown })
+fn found(state: State, differences: &[&str], shown: bool) -> Live {
+    Live::Found { state, differences: differences.iter().map(|d| (*d).to_owned()).collect(), shown }
 }
 
 #[track_caller]
@@ -94,13 +94,13 @@ fn the_intent_is_written_before_anything_is_sent() {
 fn an_announced_put_of_unknown_fate_is_looked_for_in_azure_first() {
     let mut o = announced();
     expect(&o, "read");
-    o.live = found(State::Running, &[], false);
+    o.live = Some(found(State::Running, &[], false));
     expect(&o, "wait");
-    o.live = found(State::Settled, &[], false);
+    o.live = Some(found(State::Settled, &[], false));
     expect(&o, "finish");
-    o.live = found(State::Settled, &["tags"], false);
+    o.live = Some(found(State::Settled, &["tags"], false));
     expect(&o, "put");
-    o.live = found(State::Failed, &[], false);
+    o.live = Some(found(State::Failed, &[], false));
     expect(&o, "put");
     o.live = Some(Live::Absent);
     o.memory.absent = 1;
@@ -113,7 +113,7 @@ fn an_announced_put_of_unknown_fate_is_looked_for_in_azure_first() {
 fn secret_values_of_an_announced_put_are_sent_again_because_no_read_shows_them() {
     let mut o = announced();
     o.desired.as_mut().unwrap().secrets = true;
-    o.live = found(State::Settled, &[], false);
+    o.live = Some(found(State::Settled, &[], false));
     expect(&o, "put");
 }
 
@@ -123,7 +123,7 @@ fn an_accepted_put_is_read_and_never_sent_again() {
     o.memory.accepted(&intent(1));
     expect(&o, "read");
     for differences in [&[][..], &["sku"][..]] {
-        o.live = found(State::Settled, differences, false);
+        o.live = Some(found(State::Settled, differences, false));
         expect(&o, "finish");
     }
     o.live = Some(Live::Absent);
@@ -138,11 +138,11 @@ fn an_unchanged_object_costs_nothing_until_it_is_due_and_then_a_read() {
     expect(&o, "resolve");
     o.desired = Some(desired(1));
     expect(&o, "read");
-    o.live = found(State::Settled, &[], true);
+    o.live = Some(found(State::Settled, &[], true));
     expect(&o, "nothing");
-    o.live = found(State::Settled, &[], false);
+    o.live = Some(found(State::Settled, &[], false));
     expect(&o, "finish");
-    o.live = found(State::Settled, &["sku.name"], true);
+    o.live = Some(found(State::Settled, &["sku.name"], true));
     expect(&o, "put");
     o.live = Some(Live::Absent);
     o.memory.absent = 2;
@@ -156,7 +156,7 @@ fn a_body_that_differs_without_the_spec_is_sent_only_for_its_secrets() {
     let mut desired = desired(1);
     desired.intent.hash = "ffffffffffffffff".into();
     o.desired = Some(desired);
-    o.live = found(State::Settled, &[], true);
+    o.live = Some(found(State::Settled, &[], true));
     expect(&o, "nothing");
     o.desired.as_mut().unwrap().secrets = true;
     expect(&o, "claim");
@@ -181,9 +181,9 @@ fn after_an_unclean_take_over_a_newer_spec_is_not_sent_before_a_read() {
     o.desired = Some(desired(2));
     o.unclean = true;
     expect(&o, "read");
-    o.live = found(State::Running, &[], true);
+    o.live = Some(found(State::Running, &[], true));
     expect(&o, "wait");
-    o.live = found(State::Settled, &["tags"], true);
+    o.live = Some(found(State::Settled, &["tags"], true));
     expect(&o, "claim");
 }
 
@@ -195,10 +195,10 @@ fn an_operation_is_polled_when_due_and_its_handle_goes_after_the_status() {
     o.operation.as_mut().unwrap().outcome = Outcome::Done;
     o.memory.accepted(&intent(1));
     expect(&o, "read");
-    o.live = found(State::Settled, &[], false);
+    o.live = Some(found(State::Settled, &[], false));
     expect(&o, "finish");
     o.object.ready = ready(&Ready::succeeded(), 1);
-    o.live = found(State::Settled, &[], true);
+    o.live = Some(found(State::Settled, &[], true));
     expect(&o, "drop_operation");
     o.operation = None;
     expect(&o, "nothing");
@@ -220,10 +220,10 @@ fn policy_skip_reads_and_shows_only() {
     expect(&o, "read");
     o.live = Some(Live::Absent);
     expect(&o, "refuse");
-    o.live = found(State::Settled, &["sku"], false);
+    o.live = Some(found(State::Settled, &["sku"], false));
     expect(&o, "finish");
     o.object.ready = ready(&Ready::succeeded(), 1);
-    o.live = found(State::Settled, &["sku"], true);
+    o.live = Some(found(State::Settled, &["sku"], true));
     expect(&o, "nothing");
 }
 
@@ -231,7 +231,7 @@ fn policy_skip_reads_and_shows_only() {
 fn trouble_rests_until_its_time_a_newer_spec_or_a_wake() {
     let mut o = announced();
     let trouble = Trouble {
-        ready: Ready::warning(Reason::Arm("Conflict".into()), "busy"),
+        ready: Ready::warning(Reason::Code("Conflict".into()), "busy"),
         category: Some(Category::Busy),
         retry: Retry::Slow,
         waits_for: Vec::new(),
@@ -284,7 +284,7 @@ fn a_name_that_azure_never_took_may_be_corrected() {
     expect(&o, "read");
     o.live = Some(Live::Absent);
     expect(&o, "claim");
-    o.live = found(State::Settled, &[], false);
+    o.live = Some(found(State::Settled, &[], false));
     expect(&o, "refuse");
 }
 
@@ -331,7 +331,7 @@ fn no_error_but_proof_of_absence_lets_a_deleted_object_go() {
     let mut o = deleted();
     o.memory.delete_refused = true;
     let trouble = Trouble {
-        ready: Ready::warning(Reason::Arm("AuthorizationFailed".into()), "no"),
+        ready: Ready::warning(Reason::Code("AuthorizationFailed".into()), "no"),
         category: Some(Category::Authorization),
         retry: Retry::Slow,
         waits_for: Vec::new(),
@@ -357,7 +357,7 @@ fn an_object_that_never_came_to_be_can_be_deleted_without_permission() {
     expect(&o, "remove_finalizer");
     o.live = Some(Live::Refused { category: Category::Authorization, parent_absent: false });
     expect(&o, "delete");
-    o.object.ready = ready(&Ready::warning(Reason::Arm("AuthorizationFailed".into()), "no"), 1);
+    o.object.ready = ready(&Ready::warning(Reason::Code("AuthorizationFailed".into()), "no"), 1);
     expect(&o, "remove_finalizer");
 }
 
@@ -366,7 +366,7 @@ fn a_kind_that_azure_cannot_delete_waits_for_its_parent_to_go() {
     let mut o = deleted();
     o.desired.as_mut().unwrap().deletable = false;
     expect(&o, "read");
-    o.live = found(State::Settled, &[], true);
+    o.live = Some(found(State::Settled, &[], true));
     let Plan::Refuse(trouble) = decide(&o, now()) else { panic!("not refused") };
     assert_eq!(trouble.ready.reason, Reason::DeletionNotSupportedInAzure);
     o.live = Some(Live::Absent);
