@@ -113,6 +113,17 @@ async fn refusals_of_arm_get_their_verdicts() {
 }
 
 #[tokio::test]
+async fn unknown_version_is_not_taken_for_an_unregistered_provider() {
+    let world = World::with(SCALE, Options::default()).await;
+    let group = world.group("versions").await;
+    let id = format!("{group}/providers/Microsoft.App/managedEnvironments/env-1");
+    let error = world.put(&id, &json!({"location": "westus2", "properties": {}})).await.unwrap_err();
+    assert_eq!((error.reason(), error.category()), ("NoRegisteredProviderFound", Category::Invalid));
+    assert!(error.message().contains("2024-03-01"), "{}", error.message());
+    assert!(!world.client.register(&world.identity, &error).await.unwrap());
+}
+
+#[tokio::test]
 async fn missing_provider_is_registered() {
     let world = World::start().await;
     let group = world.group("providers").await;

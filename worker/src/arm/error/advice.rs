@@ -63,6 +63,9 @@ pub(super) fn next_step(
         (Category::Quota, _) => "ask Azure for more quota or free some; tried again by itself".to_owned(),
         (Category::Policy, "ScopeLocked") => "remove the lock; tried again each sync period".to_owned(),
         (Category::Policy, _) => "change the spec or the policy assignment; tried again by itself".to_owned(),
+        (Category::Invalid, "NoRegisteredProviderFound") => {
+            "choose a version of the kind and a location that Azure lists here".to_owned()
+        }
         (Category::Invalid, _) if retry == Retry::UntilSpecChanges => {
             "change the spec; it is tried again then, and each sync period".to_owned()
         }

@@ -155,6 +155,8 @@ const ROWS: &[Row] = &[
         P::Slow,
     ),
     row(&["NotFound", "ResourceNotFound", "OperationNotFound"], C::NotFound, P::Slow),
+    // The provider is there, but not in this version or location: registering it changes nothing.
+    saying("", &["NoRegisteredProviderFound"], &["supported api-versions"], C::Invalid, P::Slow),
     row(
         &[
             "InvalidSubscriptionRegistrationState",
