@@ -1,0 +1,160 @@
+//! Specs that are wrong, or refer to what is not there.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
+
+use super::{Row, Verdict, good_credential, run};
+use crate::scene::Scene;
+use crate::world::share;
+
+const GROUP: &str = "
+apiVersion: resources.azure.com/v1api20200601
+kind: ResourceGroup
+metadata: {name: $NS}
+spec: {location: westus2}
+";
+
+const LONELY_IDENTITY: &str = "
+apiVersion: managedidentity.azure.com/v1api20230131
+kind: UserAssignedIdentity
+metadata: {name: lonely}
+spec: {location: westus2, owner: {name: $NS}}
+";
+
+const IDENTITY_IN_A_NETWORK: &str = "
+apiVersion: resources.azure.com/v1api20200601
+kind: ResourceGroup
+metadata: {name: $NS}
+spec: {location: westus2}
+---
+apiVersion: managedidentity.azure.com/v1api20230131
+kind: UserAssignedIdentity
+metadata: {name: stray}
+spec:
+  location: westus2
+  owner: {armId: /subscriptions/33333333-3333-4333-8333-333333333333/resourceGroups/a/providers/Microsoft.Network/virtualNetworks/b}
+";
+
+const IMPOSSIBLE_NAME: &str = "
+apiVersion: resources.azure.com/v1api20200601
+kind: ResourceGroup
+metadata: {name: $NS}
+spec: {location: westus2, azureName: group/of/slashes}
+";
+
+const NAME_THAT_AZURE_REFUSES: &str = "
+apiVersion: resources.azure.com/v1api20200601
+kind: ResourceGroup
+metadata: {name: $NS}
+spec: {location: westus2, azureName: ends-with-a-dot.}
+";
+
+const APP_WITHOUT_ENVIRONMENT: &str = "
+apiVersion: resources.azure.com/v1api20200601
+kind: ResourceGroup
+metadata: {name: $NS}
+spec: {location: westus2}
+---
+apiVersion: app.azure.com/v1api20250101
+kind: ContainerApp
+metadata: {name: app}
+spec:
+  location: westus2
+  owner: {name: $NS}
+  environmentReference: {group: app.azure.com, kind: ManagedEnvironment, name: nowhere}
+  template: {containers: [{name: app, image: nginx}]}
+";
+
+const THE_ENVIRONMENT: &str = "
+apiVersion: app.azure.com/v1api20250101
+kind: ManagedEnvironment
+metadata: {name: nowhere}
+spec: {location: westus2, owner: {name: $NS}, workloadProfiles: [{name: Consumption, workloadProfileType: Consumption}]}
+";
+
+/// Renames a group that Azure does not have.
+async fn rename(scene: &Scene) -> Result<()> {
+    let object = scene.read(GROUP)?.remove(0);
+    scene.cluster().patch(&object, &json!({"spec": {"azureName": scene.namespace}})).await?;
+    Ok(())
+}
+
+#[test]
+fn wrong_specs_are_explained_and_overcome() -> ExitCode {
+    let rows = vec![
+        Row {
+            name: "missing owner",
+            yaml: LONELY_IDENTITY,
+            setup: good_credential,
+            held_up: 0,
+            verdict: Verdict {
+                reason: "WaitingForOwner",
+                severity: "Warning",
+                says: &["ResourceGroup", "no such object"],
+            },
+            heal: |scene, _| Box::pin(async { scene.apply(&scene.read(GROUP)?).await }),
+        },
+        Row {
+            name: "wrong kind of owner",
+            yaml: IDENTITY_IN_A_NETWORK,
+            setup: good_credential,
+            held_up: 1,
+            verdict: Verdict { reason: "Failed", severity: "Error", says: &["virtualNetworks", "correct spec.owner"] },
+            heal: |scene, _| {
+                Box::pin(async {
+                    let stray = scene.read(IDENTITY_IN_A_NETWORK)?.remove(1);
+                    let owner = json!({"spec": {"owner": {"armId": null, "name": scene.namespace}}});
+                    scene.cluster().patch(&stray, &owner).await?;
+                    Ok(())
+                })
+            },
+        },
+        Row {
+            name: "missing reference",
+            yaml: APP_WITHOUT_ENVIRONMENT,
+            setup: good_credential,
+            held_up: 1,
+            verdict: Verdict {
+                reason: "ReferenceNotFound",
+                severity: "Warning",
+                says: &["ManagedEnvironment nowhere", "environmentReference"],
+            },
+            heal: |scene, _| Box::pin(async { scene.apply(&scene.read(THE_ENVIRONMENT)?).await }),
+        },
+        Row {
+            name: "impossible name",
+            yaml: IMPOSSIBLE_NAME,
+            setup: good_credential,
+            held_up: 0,
+            verdict: Verdict { reason: "Failed", severity: "Error", says: &["azureName", "group/of/slashes"] },
+            heal: |scene, _| Box::pin(rename(scene)),
+        },
+        Row {
+            name: "name that Azure refuses",
+            yaml: NAME_THAT_AZURE_REFUSES,
+            setup: good_credential,
+            held_up: 0,
+            verdict: Verdict {
+                reason: "InvalidResourceGroupName",
+                severity: "Warning",
+                says: &["ends-with-a-dot.", "change the spec"],
+            },
+            heal: |scene, _| Box::pin(rename(scene)),
+        },
+    ];
+    share(async |world| run(world, rows).await)
+}
+
+#[test]
+fn an_unknown_field_is_refused_by_the_api_server_and_named() -> ExitCode {
+    share(async |world| {
+        let scene = Scene::set(world, "typo").await?;
+        let objects = scene.read(&GROUP.replace("location: westus2", "location: westus2, tagz: {a: b}"))?;
+        let refusal = scene.apply(&objects).await.err().context("the API server took an unknown field")?;
+        let message = format!("{refusal:#}");
+        ensure!(message.contains("tagz"), "the refusal does not name the field: {message}");
+        Ok(())
+    })
+}

@@ -1,0 +1,5 @@
+//! The laws of the fleet, proved from armsim's journal and the API server's audit log.
+
+mod budget;
+mod quiet;
+mod survival;
