@@ -25,6 +25,7 @@ mod error;
 mod fault;
 mod journal;
 mod limits;
+pub mod load;
 mod lro;
 mod made_up;
 mod profile;
@@ -60,7 +61,7 @@ pub use settings::{
     Change as SettingsChange, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, DEMO_SUBSCRIPTION, DEMO_TENANT, Options, RatesChange,
     Settings,
 };
-pub use type_data::{TypeData, Violation};
+pub use type_data::{CatalogTypes, TypeData, Violation};
 
 /// Why armsim does not start.
 #[derive(Debug, thiserror::Error)]
@@ -104,13 +105,12 @@ impl Armsim {
     /// Starts armsim on the current runtime.
     #[expect(clippy::unused_async, reason = "it needs a runtime, and says so")]
     pub async fn start(options: Options) -> Result<Self, Error> {
-        let (directory, ca_file) = match options.ca_file.clone() {
-            Some(file) => (None, file),
-            None => {
-                let directory = tempfile::Builder::new().prefix("armsim").tempdir().map_err(Error::Directory)?;
-                let file = directory.path().join("ca.pem");
-                (Some(directory), file)
-            }
+        let (directory, ca_file) = if let Some(file) = options.ca_file.clone() {
+            (None, file)
+        } else {
+            let directory = tempfile::Builder::new().prefix("armsim").tempdir().map_err(Error::Directory)?;
+            let file = directory.path().join("ca.pem");
+            (Some(directory), file)
         };
         let (front_listener, front_address) = listen(options.listen)?;
         let (admin_listener, admin_address) = listen(options.admin)?;
@@ -220,6 +220,7 @@ fn sim(options: Options, endpoint: &str) -> Result<sim::Sim, Error> {
         journal: journal::Journal::default(),
         limits: limits::Limits::new(options.rates, options.throttles)?,
         types: options.type_data,
+        record_bodies: options.record_bodies,
         base: endpoint.to_owned(),
         settings,
     })

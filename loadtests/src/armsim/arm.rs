@@ -126,8 +126,8 @@ impl Arm<'_> {
     ) -> Answer {
         let arm_type = target.resource_type();
         let key = super::route::key(target);
-        let (life, location) =
-            self.world.resource(&key).map_or((0, None), |resource| (resource.life, resource.location.clone()));
+        let life = self.world.resource(&key).map_or(0, |resource| resource.life);
+        let location = self.location_of(target);
         let held = self.settings.holds(&arm_type) || visit.twist == Some(&Twist::Hold);
         let due = (!held).then(|| visit.now + self.settings.duration(&arm_type, work));
         let will_fail = match visit.twist {
@@ -140,7 +140,7 @@ impl Arm<'_> {
             work,
             target,
             arm_type: &arm_type,
-            location: location.as_deref().unwrap_or("global"),
+            location: &location,
             life,
             api_version,
             reply,
@@ -148,9 +148,25 @@ impl Arm<'_> {
             due,
             will_fail,
         });
-        let answer = operation.announce(answer, self.base, visit.now);
+        let mut answer = operation.announce(answer, self.base, visit.now);
+        if arm_type.starts_with("Microsoft.Network/") {
+            answer = answer.header("Azure-AsyncNotification", "Enabled");
+        }
         self.world.begin(operation);
         answer
+    }
+
+    /// The location of a resource, or of the nearest of its parents that has one.
+    fn location_of(&self, id: &ArmId) -> String {
+        let mut next = Some(id.clone());
+        while let Some(id) = next {
+            let resource = self.world.resource(&super::route::key(&id));
+            if let Some(location) = resource.and_then(|resource| resource.location.clone()) {
+                return location;
+            }
+            next = id.parent();
+        }
+        "global".to_owned()
     }
 
     /// Operations on groups are jobs with long names, all others have a UUID.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use globset::GlobMatcher;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::answer::Method;
 use super::fault::{self, matcher};
@@ -102,6 +103,9 @@ pub struct Entry {
     /// The first 16 hexadecimal digits of the body's SHA-256.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_hash: Option<Box<str>>,
+    /// The body itself, where [`Options::record_bodies`](super::Options::record_bodies) asks for it.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "shared")]
+    pub body: Option<Arc<Value>>,
     /// The answer's status; none if there was no answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
@@ -123,6 +127,11 @@ pub struct Entry {
 
 fn micros<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
+}
+
+#[expect(clippy::ref_option, reason = "serde passes fields like this")]
+fn shared<S: serde::Serializer>(body: &Option<Arc<Value>>, serializer: S) -> Result<S::Ok, S::Error> {
+    body.as_deref().serialize(serializer)
 }
 
 /// Which entries; everything stated must fit. Texts are globs without letter case.
@@ -285,6 +294,7 @@ mod tests {
                 correlation_id: "".into(),
                 request_id: "".into(),
                 body_hash: None,
+                body: None,
                 status,
                 code: None,
                 outcome,

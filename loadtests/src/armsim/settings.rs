@@ -13,7 +13,7 @@ use super::entra::App;
 use super::fault::{self, matcher};
 use super::limits::{Rates, Throttle};
 use super::lro::Work;
-use super::type_data::TypeData;
+use super::type_data::{CatalogTypes, TypeData};
 use super::{card, profile};
 
 /// The tenant of the application that is registered from the start.
@@ -57,8 +57,10 @@ pub struct Options {
     pub operation_retention: Duration,
     /// Resources on a page of a list.
     pub page_size: usize,
-    /// Azure's type data; without it any api-version and any body is taken.
+    /// Azure's type data, by default the catalog's; without it any api-version and any body is taken.
     pub type_data: Option<Arc<dyn TypeData>>,
+    /// Keep the bodies of ARM's calls in the journal. Off by default: load tests make many.
+    pub record_bodies: bool,
 }
 
 impl Default for Options {
@@ -85,7 +87,8 @@ impl Default for Options {
             token_lifetime: Duration::from_hours(1),
             operation_retention: Duration::from_hours(24),
             page_size: 100,
-            type_data: None,
+            type_data: Some(Arc::new(CatalogTypes::embedded())),
+            record_bodies: false,
         }
     }
 }
@@ -182,7 +185,7 @@ impl Settings {
         if self.page_size == 0 {
             return Err(Error::Number { name: "pageSize", value: 0.0, bounds: "above 0" });
         }
-        for seconds in self.durations.values().filter(|seconds| !(0.0..=1e9).contains(*seconds)) {
+        if let Some(seconds) = self.durations.values().find(|seconds| !(0.0..=1e9).contains(*seconds)) {
             return Err(Error::Number {
                 name: "durations",
                 value: *seconds,

@@ -52,6 +52,8 @@ pub(crate) struct Sim {
     pub(crate) journal: Journal,
     pub(crate) limits: Limits,
     pub(crate) types: Option<Arc<dyn TypeData>>,
+    /// Bodies are kept in the journal.
+    pub(crate) record_bodies: bool,
     /// The beginning of ARM's own URLs.
     pub(crate) base: String,
 }
@@ -210,6 +212,9 @@ impl Sim {
             correlation_id: greeting.correlation_id.as_str().into(),
             request_id: greeting.request_id.as_str().into(),
             body_hash: hashed.then(|| body_hash(&call.body)),
+            body: (hashed && self.record_bodies)
+                .then(|| serde_json::from_slice(&call.body).ok().map(Arc::new))
+                .flatten(),
             status,
             code: answer.code.as_deref().map(|code| self.journal.text(code)),
             outcome,

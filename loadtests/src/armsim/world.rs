@@ -218,7 +218,7 @@ impl World {
         let inside: Vec<(String, u64)> =
             self.below(&format!("{group}/")).map(|(key, resource)| (key.to_owned(), resource.life)).collect();
         for (key, life) in inside {
-            let at = now + (end - now).mul_f64(self.dice.fraction() * 0.95);
+            let at = now + end.saturating_sub(now).mul_f64(self.dice.fraction() * 0.95);
             self.schedule(at, Event::Vanish { key, life });
         }
     }
@@ -319,6 +319,10 @@ impl World {
 
     fn render(&mut self, key: &str) {
         let Some(resource) = self.resources.get(key) else { return };
+        #[expect(
+            clippy::redundant_closure_for_method_calls,
+            reason = "the method is only for one lifetime of the scene, the closure for all"
+        )]
         let body = self.scene(resource, |scene| scene.body());
         if let Some(resource) = self.resources.get_mut(key) {
             resource.body = Arc::new(body);

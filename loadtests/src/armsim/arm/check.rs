@@ -84,14 +84,16 @@ impl Arm<'_> {
         Err(Refusal::gateway(404, "ParentResourceNotFound", message))
     }
 
-    /// The group that an id is in, if it is in one; it has to be there.
+    /// The group that an id is in, which has to be there, or that it is, which need not.
     fn group(&self, id: &ArmId) -> Result<Option<&Resource>, Refusal> {
         let (Some(subscription), Some(name)) = (id.subscription_id(), id.resource_group_name()) else {
             return Ok(None);
         };
         let group = ArmId::resource_group(subscription, name);
-        let group = self.world.resource(&key(&group));
-        group.map(Some).ok_or_else(|| group_not_found(name))
+        match self.world.resource(&key(&group)) {
+            None if group != *id => Err(group_not_found(name)),
+            found => Ok(found),
+        }
     }
 
     /// The location of a body, checked, in the form of ids. Types without one have none.

@@ -132,7 +132,7 @@ impl Arm<'_> {
     }
 
     /// The body of a resource, with the children that are part of it.
-    fn shown(&self, resource: &Resource) -> Arc<Value> {
+    pub(super) fn shown(&self, resource: &Resource) -> Arc<Value> {
         let embeds = &card::of(&resource.arm_type).embeds;
         if embeds.is_empty() {
             return Arc::clone(&resource.body);

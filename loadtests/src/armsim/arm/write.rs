@@ -80,16 +80,13 @@ impl Arm<'_> {
         self.write_embedded(id, &mut spec, work, visit);
         self.world.write(id, spec, location, state, &visit.author());
         let key = key(id);
-        let body = self.world.resource(&key).map(|resource| resource.body.clone()).unwrap_or_default();
+        let body = self.world.resource(&key).map(|resource| self.shown(resource)).unwrap_or_default();
         // An accepted request whose body was never recorded has none.
         let mut answer = if reply.status == 202 && reply.state.is_none() {
             Answer::empty(202)
         } else {
             Answer::shared(reply.status, body)
         };
-        if let Some(etag) = self.world.resource(&key).and_then(|resource| resource.etag.clone()) {
-            answer = answer.header("ETag", etag);
-        }
         if reply.follow == Follow::SelfLocation {
             let location =
                 self.world.resource(&key).and_then(|resource| resource.body["id"].as_str().map(str::to_owned));
@@ -97,9 +94,6 @@ impl Arm<'_> {
         }
         if !reply.is_running() {
             return answer;
-        }
-        if arm_type.starts_with("Microsoft.Network/") {
-            answer = answer.header("Azure-AsyncNotification", "Enabled");
         }
         self.begin(work, id, api_version, reply, visit, answer)
     }
