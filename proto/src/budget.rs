@@ -51,6 +51,12 @@ impl fmt::Display for Class {
     }
 }
 
+/// Part of ARM's refill that is handed out. The rest lets ARM's bucket fill slowly, which hides small differences
+/// between its clock and ours and calls that arrive closer together than they were sent.
+const RATE_USED: f64 = 0.99;
+/// Part of ARM's burst that is handed out, for the same reason.
+const BURST_USED: f64 = 0.95;
+
 /// The shape of a token bucket.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
@@ -64,6 +70,11 @@ impl Limit {
     /// The same bucket of an ARM whose clock runs `time_scale` times faster; 1 for the real one.
     pub fn scaled(self, time_scale: f64) -> Self {
         Self { per_second: self.per_second * time_scale, ..self }
+    }
+
+    /// What the fleet hands out of such a bucket.
+    pub fn handed_out(self) -> Self {
+        Self { capacity: self.capacity * BURST_USED, per_second: self.per_second * RATE_USED }
     }
 }
 

@@ -145,13 +145,16 @@ impl Bucket {
         self.level = self.level.min(remaining - f64::from(self.in_hands()));
     }
 
-    /// ARM refused a call: it holds nothing, and nobody should call before `until`.
-    pub(super) fn park(&mut self, until: Instant, now: Instant) {
+    /// ARM refused a call: it holds nothing, and nobody should call before `until`. Says how much longer that makes the
+    /// pause.
+    pub(super) fn park(&mut self, until: Instant, now: Instant) -> Duration {
         if !self.is_parked(now) {
             self.strikes += 1;
         }
         self.level = self.level.min(-f64::from(self.in_hands()));
-        self.parked_until = Some(self.parked_until.map_or(until, |parked| parked.max(until)));
+        let before = self.parked_until.map_or(now, |parked| parked.max(now));
+        self.parked_until = Some(before.max(until));
+        until.saturating_duration_since(before)
     }
 
     /// How long nobody may call, if that is so.

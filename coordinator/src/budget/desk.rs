@@ -88,7 +88,7 @@ impl Desk {
                 if let Some(wait) = seen.retry_after_ms {
                     let park = self.ledger.park(&key, Duration::from_millis(wait.into()), now);
                     tracing::warn!(bucket = %key, wait = ?park.wait, %worker, "Parked bucket after 429");
-                    self.metrics.throttled(key.class);
+                    self.metrics.throttled(key.class, park.longer_by);
                     out.push(parked(To::All, &park));
                 }
             }

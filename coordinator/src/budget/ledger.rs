@@ -36,6 +36,8 @@ pub struct Park {
     pub bucket: BucketKey,
     /// For how long.
     pub wait: Duration,
+    /// How much of that is new: several workers may report the same pause.
+    pub longer_by: Duration,
 }
 
 /// Tokens that came back or were given up, by class, since the last call of [`Ledger::settle`].
@@ -122,15 +124,15 @@ impl Ledger {
     /// ARM answered 429: everybody must be told what is returned.
     pub fn park(&mut self, key: &BucketKey, wait: Duration, now: Instant) -> Park {
         let bucket = self.bucket(key, now);
-        bucket.park(now + wait, now);
-        Park { bucket: key.clone(), wait: bucket.parked_for(now).unwrap_or(wait) }
+        let longer_by = bucket.park(now + wait, now);
+        Park { bucket: key.clone(), wait: bucket.parked_for(now).unwrap_or(wait), longer_by }
     }
 
     /// What is parked now, for a worker that has just joined.
     pub fn parked(&self, now: Instant) -> Vec<Park> {
         let parked = self.buckets().filter_map(|(key, bucket)| {
             let wait = bucket.parked_for(now)?;
-            Some(Park { bucket: key, wait })
+            Some(Park { bucket: key, wait, longer_by: Duration::ZERO })
         });
         parked.collect()
     }

@@ -1,6 +1,6 @@
 //! What the leader tells about the budget. Described in `docs/metrics.md`.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flotilla_proto::Class;
 use opentelemetry::KeyValue;
@@ -14,6 +14,7 @@ pub struct Metrics {
     tokens: Counter<u64>,
     level: Gauge<f64>,
     parked: Gauge<u64>,
+    parked_time: Counter<f64>,
     throttled: Counter<u64>,
 }
 
@@ -55,6 +56,11 @@ impl Metrics {
                 .u64_gauge("flotilla.budget.parked")
                 .with_description("Buckets in which nobody may call because ARM answered 429")
                 .build(),
+            parked_time: meter
+                .f64_counter("flotilla.budget.parked.time")
+                .with_unit("s")
+                .with_description("Time for which buckets were parked because ARM answered 429")
+                .build(),
             throttled: meter
                 .u64_counter("flotilla.budget.throttled")
                 .with_description("429s of ARM's own buckets that workers reported to the leader")
@@ -69,8 +75,10 @@ impl Metrics {
         }
     }
 
-    pub(super) fn throttled(&self, class: Class) {
-        self.throttled.add(1, &[KeyValue::new("class", class.as_str())]);
+    pub(super) fn throttled(&self, class: Class, longer_by: Duration) {
+        let labels = [KeyValue::new("class", class.as_str())];
+        self.throttled.add(1, &labels);
+        self.parked_time.add(longer_by.as_secs_f64(), &labels);
     }
 
     pub(super) fn levels(&self, ledger: &Ledger, now: Instant) {

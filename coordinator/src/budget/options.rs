@@ -4,12 +4,6 @@ use std::time::Duration;
 
 use flotilla_proto::{Class, Limit};
 
-/// Part of ARM's refill that is handed out. The rest lets ARM's bucket fill slowly, which hides small differences
-/// between its clock and ours and calls that arrive closer together than they were sent.
-const RATE_USED: f64 = 0.99;
-/// Part of ARM's burst that is handed out, for the same reason.
-const BURST_USED: f64 = 0.95;
-
 /// Times and rates of the ledger.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -48,7 +42,6 @@ impl Default for Options {
 impl Options {
     /// What is handed out of a bucket of this class.
     pub fn limit(&self, class: Class) -> Limit {
-        let arm = class.limit().scaled(self.time_scale);
-        Limit { capacity: arm.capacity * BURST_USED, per_second: arm.per_second * RATE_USED }
+        class.limit().scaled(self.time_scale).handed_out()
     }
 }

@@ -1,0 +1,216 @@
+//! Everything the spender knows, behind one lock that is held for a few lines at a time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use flotilla_proto::v1;
+use flotilla_proto::v1::worker_message::Message as ToLeader;
+use tokio::time::Instant;
+
+use super::bucket::Bucket;
+use super::key::BucketKey;
+use super::options::Options;
+use super::permit::{Parked, Permit, Source};
+use super::queue::Waiter;
+use super::spender::Budget;
+
+/// How often the leader hears what ARM said is left, by ARM's clock.
+const TELL_EVERY: f64 = 0.2;
+/// Requests whose time of sending is remembered; a grant that answers an older one has ended long ago.
+const REMEMBERED: usize = 256;
+
+/// The buckets and what is known of the leader.
+#[derive(Debug)]
+pub(super) struct State {
+    options: Options,
+    buckets: HashMap<BucketKey, Bucket>,
+    /// The ARM region that took the last call, by identity and class.
+    regions: HashMap<BucketKey, Arc<str>>,
+    parks: BTreeMap<BucketKey, Instant>,
+    /// When each request was sent, since a grant's time counts from there.
+    sent: BTreeMap<u64, Instant>,
+    last_request: u64,
+    last_sent: Option<Instant>,
+    /// Since when we wait for an answer.
+    unanswered: Option<Instant>,
+    /// Of how many workers we are one; zero until told.
+    workers: u32,
+}
+
+impl State {
+    pub(super) fn new(options: Options) -> Self {
+        Self {
+            options,
+            buckets: HashMap::new(),
+            regions: HashMap::new(),
+            parks: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            last_request: 0,
+            last_sent: None,
+            unanswered: None,
+            workers: 0,
+        }
+    }
+
+    /// The key with the region that the identity's calls go to, as far as known.
+    pub(super) fn in_region(&self, key: &BucketKey) -> BucketKey {
+        match self.regions.get(&key.in_region("")) {
+            Some(region) if key.region.is_empty() => BucketKey { region: region.clone(), ..key.clone() },
+            _ => key.clone(),
+        }
+    }
+
+    pub(super) fn bucket(&mut self, key: &BucketKey, now: Instant) -> &mut Bucket {
+        let limit = self.options.limit(key.class);
+        self.buckets.entry(key.clone()).or_insert_with(|| Bucket::new(limit, now))
+    }
+
+    /// Calls that go to a region make it the one that calls without a region belong to. Tokens and waiting calls move.
+    pub(super) fn learn_region(&mut self, key: &BucketKey, region: &str) {
+        let account = key.in_region("");
+        if self.regions.get(&account).is_some_and(|known| **known == *region) {
+            return;
+        }
+        self.regions.insert(account.clone(), region.into());
+        if let Some(bucket) = self.buckets.remove(&account) {
+            self.buckets.entry(key.in_region(region)).or_insert(bucket);
+        }
+    }
+
+    /// Until when nobody may call in this bucket.
+    pub(super) fn parked(&self, key: &BucketKey, now: Instant) -> Option<Parked> {
+        let parks = self.parks.iter().filter(|(parked, until)| parked.may_be(key) && **until > now);
+        parks.map(|(_, until)| *until).max().map(|until| Parked { until: until.into_std() })
+    }
+
+    /// Nobody calls in this bucket for a while. Says how many were sent away.
+    pub(super) fn park(&mut self, key: &BucketKey, wait: Duration, now: Instant) -> usize {
+        self.parks.retain(|_, until| *until > now);
+        // Seven weeks are as good as for ever, and further than that a clock may not reach.
+        let until = now + wait.min(Duration::from_hours(50 * 24));
+        let until = self.parks.get(key).map_or(until, |known| until.max(*known));
+        self.parks.insert(key.clone(), until);
+        let mut away = 0;
+        for (_, bucket) in self.buckets.iter_mut().filter(|(other, _)| other.may_be(key)) {
+            away += bucket.queue.len();
+            bucket.queue.refuse(Parked { until: until.into_std() });
+        }
+        away
+    }
+
+    /// Whether the leader has been silent for too long.
+    fn is_alone(&self, now: Instant) -> bool {
+        self.unanswered.is_some_and(|since| now.saturating_duration_since(since) >= self.options.patience)
+    }
+
+    /// Takes a token, if there is one. Otherwise says when our share has the next one, if we live on it.
+    pub(super) fn take(&mut self, key: &BucketKey, now: Instant) -> Result<Source, Option<Duration>> {
+        let alone = self.is_alone(now);
+        let workers = self.workers;
+        let bucket = self.bucket(key, now);
+        match bucket.take_granted(now) {
+            Some(source) => Ok(source),
+            None if alone => bucket.take_share(workers, now),
+            None => Err(None),
+        }
+    }
+
+    /// Gives tokens to those who wait, the most urgent first. Says when the next token of our share is there.
+    pub(super) fn serve(&mut self, key: &BucketKey, budget: &Budget, now: Instant) -> Option<Duration> {
+        if self.parked(key, now).is_some() {
+            return None;
+        }
+        let age = self.options.age;
+        while let Some(bucket) = self.buckets.get_mut(key) {
+            if bucket.queue.len() == 0 {
+                return None;
+            }
+            let source = match self.take(key, now) {
+                Ok(source) => source,
+                Err(wait) => return wait,
+            };
+            let Some(Waiter { answer, priority, since }) = self.bucket(key, now).queue.pop(age, now) else { break };
+            let permit = Permit { budget: budget.clone(), bucket: key.clone(), source };
+            if answer.send(Ok(permit)).is_ok() {
+                budget.metrics().spent(key.class, source, priority, now.saturating_duration_since(since));
+            } else if let Source::Grant(grant) = source {
+                self.bucket(key, now).take_back(grant);
+            }
+        }
+        None
+    }
+
+    /// Takes the leader's answer. Says which bucket has something new.
+    pub(super) fn granted(&mut self, grant: &v1::BudgetGrant, now: Instant) -> Option<BucketKey> {
+        let key = BucketKey::try_from(grant.bucket.as_ref()?).ok()?;
+        let key = self.in_region(&key);
+        self.unanswered = None;
+        for bucket in self.buckets.values_mut() {
+            bucket.put_share_away();
+        }
+        let sent = self.sent.get(&grant.request).copied();
+        let ends = sent.map_or(now, |sent| sent + Duration::from_millis(grant.valid_ms.into()));
+        self.bucket(&key, now).granted(grant.grant, grant.tokens, ends);
+        Some(key)
+    }
+
+    /// We are one of so many workers.
+    pub(super) fn shared(&mut self, workers: u32) {
+        self.workers = workers;
+    }
+
+    /// What to tell the leader now.
+    pub(super) fn report(&mut self, budget: &Budget, now: Instant) -> Vec<ToLeader> {
+        let options = self.options;
+        let tell_every = Duration::from_secs_f64(TELL_EVERY / options.time_scale.max(1.0));
+        let (mut say, mut asks) = (Vec::new(), Vec::new());
+        for (key, bucket) in &mut self.buckets {
+            for over in bucket.settle(&options, now) {
+                budget.metrics().settled(key.class, over.unused, over.ended);
+                let (bucket, grant, unused) = (Some(key.into()), over.grant, over.unused);
+                say.push(ToLeader::BudgetReturn(v1::BudgetReturn { bucket, grant, unused }));
+            }
+            let told = bucket.told_remaining.is_some_and(|at| now.saturating_duration_since(at) < tell_every);
+            if let Some(remaining) = bucket.remaining.take_if(|_| !told) {
+                bucket.told_remaining = Some(now);
+                say.push(observation(key, Some(remaining), None));
+            }
+            asks.extend(bucket.ask(&options, now).map(|tokens| (key.clone(), tokens)));
+            budget.metrics().waiting(key.class, bucket.queue.len());
+        }
+        for (key, tokens) in asks {
+            self.unanswered.get_or_insert(now);
+            say.push(self.request(Some(&key), tokens, now));
+        }
+        if self.last_sent.is_none_or(|sent| now.saturating_duration_since(sent) >= options.renew) {
+            say.push(self.request(None, 0, now)); // a sign of life
+        }
+        say
+    }
+
+    fn request(&mut self, key: Option<&BucketKey>, tokens: u32, now: Instant) -> ToLeader {
+        self.last_request += 1;
+        self.last_sent = Some(now);
+        self.sent.insert(self.last_request, now);
+        while self.sent.len() > REMEMBERED {
+            self.sent.pop_first();
+        }
+        let (bucket, request, workers) = (key.map(Into::into), self.last_request, self.workers);
+        ToLeader::BudgetRequest(v1::BudgetRequest { bucket, tokens, request, workers })
+    }
+
+    pub(super) fn keys(&self) -> Vec<BucketKey> {
+        self.buckets.keys().cloned().collect()
+    }
+
+    /// Whether something may happen soon.
+    pub(super) fn is_busy(&mut self, now: Instant) -> bool {
+        self.buckets.values_mut().any(|b| b.queue.len() > 0 || b.in_hand(now) > 0 || b.remaining.is_some())
+    }
+}
+
+pub(super) fn observation(key: &BucketKey, remaining: Option<u32>, wait: Option<Duration>) -> ToLeader {
+    let retry_after_ms = wait.map(|wait| u32::try_from(wait.as_millis()).unwrap_or(u32::MAX));
+    ToLeader::BudgetObservation(v1::BudgetObservation { bucket: Some(key.into()), remaining, retry_after_ms })
+}
