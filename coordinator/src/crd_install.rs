@@ -17,7 +17,8 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use self::render::{HASH, hashed, is_managed, take_over, with_stored_versions};
+pub use self::render::HASH;
+use self::render::{hashed, is_managed, take_over, with_stored_versions};
 use crate::installed::Installed;
 use crate::metrics::Metrics;
 use crate::store::names::FIELD_MANAGER;

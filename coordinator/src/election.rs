@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use flotilla_proto::Term;
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 pub use elector::{Elector, Timers, Turn};
@@ -84,6 +85,7 @@ impl Campaign {
             address: self.address.clone(),
             term,
             duration: self.timers.lease,
+            acquired: Some(Timestamp::now()),
             renewal: String::new(),
         };
         let renewed = Instant::now();
@@ -143,8 +145,16 @@ impl Campaign {
     /// Lets the lease go. Called when the leader's work has ended.
     pub async fn vacate(&self, held: &Held) {
         let lease = LeaderLease { holder: None, ..held.lease.clone() };
-        match self.store.put_leader(&lease, Some(&held.version)).await {
-            Ok(_) => tracing::info!(term = %held.term, "Vacated the leader's lease"),
+        let mut vacated = self.store.put_leader(&lease, Some(&held.version)).await.map(|_| ());
+        // A renewal that was under way when we stopped may have arrived.
+        if vacated.as_ref().is_err_and(crate::store::Error::is_conflict)
+            && let Ok(Some(Found { record, version })) = self.store.leader().await
+            && record.holder.as_deref() == Some(self.identity.as_str())
+        {
+            vacated = self.store.put_leader(&lease, Some(&version)).await.map(|_| ());
+        }
+        match vacated {
+            Ok(()) => tracing::info!(term = %held.term, "Vacated the leader's lease"),
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "Did not vacate the leader's lease");
             }

@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::budget;
 use crate::config::Config;
@@ -97,8 +98,8 @@ impl Coordinator {
         metrics.leading(false);
         let door = watch::Sender::new(Door::Closed { leader: None });
         let stop_server = CancellationToken::new();
-        let mut serving =
-            tokio::spawn(server::serve(listener, config.tls.clone(), door.subscribe(), stop_server.clone()));
+        let server = server::serve(listener, config.tls.clone(), door.subscribe(), stop_server.clone());
+        let mut serving = AbortOnDropHandle::new(tokio::spawn(server));
         tracing::info!(%address, %advertised, %identity, "Coordinator serves");
 
         let campaign = Campaign::new(store.clone(), config.election, identity.clone(), advertised);

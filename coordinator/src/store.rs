@@ -9,6 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 
 pub use kubernetes::{Kubernetes, names};
 
@@ -39,6 +40,8 @@ pub struct LeaderLease {
     pub term: u64,
     /// For how long the holder may be silent.
     pub duration: Duration,
+    /// When the holder took it, by its wall clock: for people to read.
+    pub acquired: Option<Timestamp>,
     /// Changes with each renewal. Only compared for equality; set by the store on writing.
     pub renewal: String,
 }

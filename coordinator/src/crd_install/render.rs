@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 /// Annotation with the hash of what we rendered, so that an unchanged CRD is known from its metadata.
-pub(super) const HASH: &str = "flotilla.dev/hash";
+pub const HASH: &str = "flotilla.dev/hash";
 /// Label that ASO puts on its CRDs.
 const ASO: (&str, &str) = ("app.kubernetes.io/name", "azure-service-operator");
 

@@ -90,6 +90,7 @@ mod tests {
             address: String::new(),
             term: 3,
             duration: Duration::from_secs(8),
+            acquired: None,
             renewal: renewal.into(),
         };
         Found { record, version: Version(renewal.into()) }

@@ -78,7 +78,7 @@ impl Store for Kubernetes {
                 holder_identity: Some(lease.holder.clone().unwrap_or_default()),
                 lease_duration_seconds: Some(i32::try_from(lease.duration.as_secs().max(1)).unwrap_or(i32::MAX)),
                 lease_transitions: Some(i32::try_from(lease.term).unwrap_or(i32::MAX)),
-                acquire_time: Some(now.clone()),
+                acquire_time: lease.acquired.map(MicroTime),
                 renew_time: Some(now),
                 ..LeaseSpec::default()
             }),
@@ -174,6 +174,7 @@ fn leader(lease: Lease) -> LeaderLease {
         address: lease.metadata.annotations.and_then(|mut all| all.remove(names::ADDRESS)).unwrap_or_default(),
         term: spec.lease_transitions.and_then(|term| u64::try_from(term).ok()).unwrap_or(0),
         duration: Duration::from_secs(seconds),
+        acquired: spec.acquire_time.map(|time| time.0),
         renewal: spec.renew_time.map(|time| time.0.to_string()).unwrap_or_default(),
     }
 }

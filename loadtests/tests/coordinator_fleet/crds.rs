@@ -1,0 +1,144 @@
+//! What the leader does about kinds: installs their CRDs and finds their first objects.
+
+use std::time::{Duration, Instant};
+
+use flotilla_coordinator::crd_install::HASH;
+use flotilla_crds::Pattern;
+use flotilla_loadtests::control_plane::ControlPlane;
+use flotilla_proto::GroupKind;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Crd;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::members::{Member, Worker, begin, eventually};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Waits until a CRD is served.
+async fn established(cluster: &ControlPlane, name: &str) -> Crd {
+    let crds: Api<Crd> = Api::all(cluster.client());
+    eventually(&format!("{name} is served"), SOON, async || {
+        let crd = crds.get_opt(name).await.unwrap()?;
+        let conditions = crd.status.as_ref()?.conditions.clone().unwrap_or_default();
+        conditions.iter().any(|it| it.type_ == "Established" && it.status == "True").then_some(crd)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn first_object_of_a_kind_is_found_within_seconds() {
+    begin();
+    let cluster = ControlPlane::shared().await;
+    let namespace = cluster.namespace("kinds").await.unwrap();
+    let pattern = Pattern::parse("resources.azure.com/ResourceGroup").unwrap();
+    let mut leader = Member::start(cluster, &namespace, "c", |config| config.crd_pattern = pattern);
+    leader.leads(SOON).await;
+    let worker = Worker::start(cluster, &namespace, "w", std::sync::Arc::default());
+    eventually("worker joined", SOON, async || worker.owns_everything().then_some(())).await;
+    established(cluster, "resourcegroups.resources.azure.com").await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(worker.told.lock().unwrap().kinds.is_empty(), "a kind without objects is not watched");
+
+    let gvk = GroupVersionKind::gvk("resources.azure.com", "v1api20200601", "ResourceGroup");
+    let groups: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client(), &namespace, &ApiResource::from_gvk_with_plural(&gvk, "resourcegroups"));
+    let group = json!({
+        "apiVersion": "resources.azure.com/v1api20200601", "kind": "ResourceGroup",
+        "metadata": {"name": "rg"}, "spec": {"location": "westeurope"},
+    });
+    let created = Instant::now();
+    let apply = PatchParams::apply("kubectl");
+    groups.patch("rg", &apply, &Patch::Apply(&group)).await.unwrap();
+    let kind = GroupKind::new("resources.azure.com", "ResourceGroup");
+    eventually("worker hears of the kind", SOON, async || {
+        worker.told.lock().unwrap().kinds.contains(&kind).then_some(())
+    })
+    .await;
+    eprintln!("first object of a kind was found after {:?}", created.elapsed());
+    worker.stop().await;
+    leader.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn installed_crds_are_written_once() {
+    begin();
+    let cluster = ControlPlane::shared().await;
+    let namespace = cluster.namespace("crds").await.unwrap();
+    let name = "containerapps.app.azure.com";
+    let install = || {
+        let pattern = Pattern::parse("app.azure.com/ContainerApp").unwrap();
+        Member::start(cluster, &namespace, "c", |config| config.crd_pattern = pattern)
+    };
+    let writes = |name: &str| {
+        let events = cluster.audit_events().unwrap();
+        let about = |resource| events.iter().filter(|event| event.is_write() && event.is_about(resource, "", name)).count();
+        about("customresourcedefinitions") + about("validatingadmissionpolicies")
+    };
+    let first = install();
+    established(cluster, name).await;
+    eventually("policy is installed", SOON, async || (writes("flotilla.dev") > 0).then_some(())).await;
+    first.stop().await;
+    assert_eq!(writes(name), 1);
+
+    let second = install();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    second.stop().await;
+    assert_eq!(writes(name), 1, "an unchanged CRD costs no write");
+
+    // Edited by hand, it is put right.
+    let crds: Api<Crd> = Api::all(cluster.client());
+    let edit = json!({"metadata": {"annotations": {HASH: "old"}}});
+    crds.patch_metadata(name, &PatchParams::default(), &Patch::Merge(&edit)).await.unwrap();
+    let third = install();
+    eventually("CRD is written again", SOON, async || (writes(name) == 3).then_some(())).await;
+    third.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn asos_crd_loses_its_webhook_and_keeps_what_is_stored() {
+    begin();
+    let cluster = ControlPlane::shared().await;
+    let namespace = cluster.namespace("aso").await.unwrap();
+    let name = "userassignedidentities.managedidentity.azure.com";
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let version = |name: &str, storage: bool| {
+        json!({"name": name, "served": true, "storage": storage, "schema": schema, "subresources": {"status": {}}})
+    };
+    let asos: Value = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": name,
+            "labels": {"app.kubernetes.io/name": "azure-service-operator"},
+            "annotations": {"cert-manager.io/inject-ca-from": "azureserviceoperator-system/serving-cert"},
+        },
+        "spec": {
+            "group": "managedidentity.azure.com", "scope": "Namespaced",
+            "names": {"kind": "UserAssignedIdentity", "listKind": "UserAssignedIdentityList",
+                      "plural": "userassignedidentities", "singular": "userassignedidentity"},
+            "conversion": {"strategy": "Webhook", "webhook": {
+                "conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/convert"}}},
+            "versions": [version("v1api20181130", false), version("v1beta20181130storage", true)],
+        },
+    });
+    let crds: Api<Crd> = Api::all(cluster.client());
+    let asos: Crd = serde_json::from_value(asos).unwrap();
+    crds.create(&PostParams { field_manager: Some("helm".into()), ..PostParams::default() }, &asos).await.unwrap();
+    established(cluster, name).await;
+
+    // No pattern names it: being installed is enough.
+    let leader = Member::start(cluster, &namespace, "c", |_| ());
+    let crd = eventually("CRD is taken over", SOON, async || {
+        let crd = crds.get(name).await.unwrap();
+        crd.annotations().contains_key(HASH).then_some(crd)
+    })
+    .await;
+    assert_eq!(crd.spec.conversion.as_ref().unwrap().strategy, "None");
+    assert!(!crd.annotations().contains_key("cert-manager.io/inject-ca-from"));
+    assert_eq!(crd.labels()["app.kubernetes.io/name"], "flotilla");
+    let version = |name: &str| crd.spec.versions.iter().find(|version| version.name == name);
+    let old = version("v1beta20181130storage").expect("objects may be stored in it");
+    assert!(!old.served && !old.storage);
+    assert!(version("v1api20230131").is_some_and(|version| version.served));
+    leader.stop().await;
+}
