@@ -6,13 +6,13 @@ use flotilla_crds::Pattern;
 use flotilla_worker::arm::client::Options as Client;
 
 use crate::args::{self, CrdManagement};
-use crate::{stop, telemetry, tls};
+use crate::{cluster, stop, telemetry, tls};
 
 /// Runs until a signal asks it to stop.
 pub(crate) async fn run(args: args::Coordinator) -> Result<()> {
     let telemetry = telemetry::init("flotilla-coordinator", &args.member)?;
     let shutdown = stop::on_signal()?;
-    let kube = kube::Config::infer().await.context("failed to find a cluster: set KUBECONFIG or run in a pod")?;
+    let kube = cluster::infer("coordinator", &args.member).await?;
     let mut config = Config::new(kube, &args.member.namespace, &args.member.pod_name, args.listen);
     config.advertise = args.advertise_address;
     config.tls = tls::read(&args.member.tls)?.map(|pem| Tls { certificate: pem.certificate, key: pem.key, ca: pem.ca });

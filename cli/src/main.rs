@@ -1,6 +1,7 @@
 //! The one binary: `flotilla coordinator`, `flotilla worker`, and the tools.
 
 mod args;
+mod cluster;
 mod coordinator;
 mod stop;
 mod telemetry;

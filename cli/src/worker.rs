@@ -4,13 +4,13 @@ use anyhow::{Context as _, Result};
 use flotilla_worker::Config;
 
 use crate::args;
-use crate::{stop, telemetry};
+use crate::{cluster, stop, telemetry};
 
 /// Runs until a signal asks it to stop.
 pub(crate) async fn run(args: args::Worker) -> Result<()> {
     let telemetry = telemetry::init("flotilla-worker", &args.member)?;
     let shutdown = stop::on_signal()?;
-    let kube = kube::Config::infer().await.context("failed to find a cluster: set KUBECONFIG or run in a pod")?;
+    let kube = cluster::infer("worker", &args.member).await?;
     let variable = |name: &str| std::env::var(name).ok();
     let config = Config::from_env(kube, &args.member.namespace, &args.member.pod_name, variable)?;
     let ready = config.ready.subscribe();

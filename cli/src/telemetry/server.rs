@@ -17,9 +17,9 @@ pub(super) async fn start(
     registry: Registry,
     ready: impl Fn() -> bool + Clone + Send + Sync + 'static,
 ) -> Result<()> {
-    let listener = TcpListener::bind(address)
-        .await
-        .with_context(|| format!("failed to serve metrics on {address}; choose another --metrics-addr, or 0 for none"))?;
+    let listener = TcpListener::bind(address).await.with_context(|| {
+        format!("failed to serve metrics on {address}; choose another --metrics-addr, or 0 for none")
+    })?;
     let app = Router::new()
         .route("/metrics", get(move || async move { metrics(&registry) }))
         .route("/healthz", get(|| async { "ok" }))

@@ -34,10 +34,10 @@ pub(super) fn say(text: &str) {
 }
 
 /// The worker that is about to be killed, and what it had under way.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Victim {
     pub(super) worker: String,
-    /// ARM paths of the resources with an operation under way that this worker began.
+    /// ARM paths of the resources with an operation under way that this worker followed last.
     pub(super) paths: BTreeSet<String>,
     operations: BTreeSet<String>,
 }
@@ -135,21 +135,19 @@ impl Stage {
             .filter(|operation| operation.progress == Progress::InProgress)
             .map(|operation| (operation.id, operation.target))
             .collect();
-        let mut victims: BTreeMap<String, Victim> = BTreeMap::new();
+        // Whoever called last about an operation has it: shards move while the fleet finds its balance.
+        let mut owners: BTreeMap<String, String> = BTreeMap::new();
         for call in self.azure.calls() {
-            let Some(operation) =
-                call.operation.as_deref().filter(|id| call.method == Method::Put && running.contains_key(*id))
-            else {
-                continue;
-            };
-            let worker = worker_of(&call.user_agent)?;
-            let victim = victims.entry(worker.to_owned()).or_insert_with(|| Victim {
-                worker: worker.to_owned(),
-                paths: BTreeSet::new(),
-                operations: BTreeSet::new(),
-            });
-            victim.paths.insert(call.path.to_lowercase());
-            victim.operations.insert(operation.to_owned());
+            let Some(operation) = call.operation.as_deref().filter(|id| running.contains_key(*id)) else { continue };
+            if let Some(worker) = worker_of(&call.user_agent) {
+                owners.insert(operation.to_owned(), worker.to_owned());
+            }
+        }
+        let mut victims: BTreeMap<String, Victim> = BTreeMap::new();
+        for (operation, worker) in owners {
+            let victim = victims.entry(worker.clone()).or_insert_with(|| Victim { worker, ..Victim::default() });
+            victim.paths.insert(running[&operation].to_lowercase());
+            victim.operations.insert(operation);
         }
         victims
             .into_values()
