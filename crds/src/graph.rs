@@ -85,8 +85,19 @@ pub struct Prop {
     pub flags: Flags,
     /// Its type.
     pub node: NodeId,
-    /// The name in the custom resource, where the rules would give another one.
+    /// The name in the custom resource, where the rules would give another one: `name`, `spec:name` or `status:name`.
     pub rename: Option<Box<str>>,
+}
+
+impl Prop {
+    /// The name given in the spec or status, if it is not that of the rules.
+    pub fn renamed(&self, side: &str) -> Option<&str> {
+        let rename = self.rename.as_deref()?;
+        match rename.split_once(':') {
+            None => Some(rename),
+            Some((only, name)) => (only == side).then_some(name),
+        }
+    }
 }
 
 /// One alternative of a union.
@@ -96,7 +107,7 @@ pub struct Case {
     pub value: Box<str>,
     /// The object it selects.
     pub node: NodeId,
-    /// The name in the custom resource, where the rules would give another one.
+    /// The name in the spec, where the rules would give another one.
     pub rename: Option<Box<str>>,
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::arm_id::ArmId;
 use crate::catalog::{Export, KindEntry, VersionEntry};
-use crate::graph::{Graph, Node, NodeId};
+use crate::graph::{Flags, Graph, Node, NodeId, Prop};
 use crate::shape::{self, Object};
 
 pub use name::{NameContext, NameError, NameRule};
@@ -267,14 +267,23 @@ impl Version {
         self.entry.exports.iter().filter(|e| e.versions.is_empty() || e.versions.contains(&self.name))
     }
 
+    /// Whether the name may come from a config map (`azureNameFromConfig`).
+    pub fn name_from_config(&self) -> bool {
+        self.name_prop().is_some_and(|p| p.flags.has(Flags::FROM_CONFIG))
+    }
+
     /// The type of the body's `name`.
     pub(crate) fn name_node(&self) -> Option<&Node> {
+        self.name_prop().map(|p| self.graph.node(p.node))
+    }
+
+    fn name_prop(&self) -> Option<&Prop> {
         let props = match self.graph.node(self.root) {
             Node::Object { props, .. } => props,
             Node::Union { base, .. } => base,
             _ => return None,
         };
-        props.iter().find(|p| &*p.name == "name").map(|p| self.graph.node(p.node))
+        props.iter().find(|p| &*p.name == "name")
     }
 
     /// How a resource gets its ARM name in this version.

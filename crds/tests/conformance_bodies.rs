@@ -10,7 +10,8 @@ use std::path::Path;
 use flotilla_crds::{ArmId, Catalog, Kind, NameContext, Owner, Resolved, SecretValue, Target, names};
 use serde_json::Value;
 
-const GROUPS: [&str; 5] = ["app.azure.com", "managedidentity.azure.com", "network.azure.com", "resources.azure.com", "storage.azure.com"];
+/// Bodies that need to know what is in Azure, and so are not made from the spec alone: the vault's `createMode` depends on deleted vaults.
+const NEED_LIVE_STATE: [&str; 1] = ["Vault"];
 const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
 
 /// A case: its objects, and its traffic.
@@ -68,6 +69,16 @@ impl Case {
     fn exported(&self, name: &str, key: &str) -> Option<String> {
         self.objects.iter().find_map(|object| {
             let kind = kind_of(object)?;
+            let operator = &object["spec"]["operatorSpec"];
+            let has = |to: &Value| to["name"] == name && to["key"] == key;
+            // Recordings have this text in place of every key.
+            if operator["secrets"].as_object().is_some_and(|s| s.values().any(has)) {
+                return Some("{KEY}".to_owned());
+            }
+            if let Some(expression) = operator["configMapExpressions"].as_array().and_then(|e| e.iter().find(|e| has(e))) {
+                assert_eq!(expression["value"], "self.spec.azureName", "the test knows no other expression");
+                return self.arm_id(object).map(|id| id.name().to_owned());
+            }
             let exports = object["spec"]["operatorSpec"]["configMaps"].as_object()?;
             let (export, _) = exports.iter().find(|(_, to)| to["name"] == name && to["key"] == key)?;
             let source = &kind.entry().exports.iter().find(|e| !e.secret && e.name == *export)?.source;
@@ -146,9 +157,9 @@ fn body(case: &Case, object: &Value, id: &ArmId) -> Result<Value, String> {
 #[test]
 fn first_put_bodies_are_those_recorded() {
     let Some(shared) = shared::folder() else { return };
-    let wanted = std::env::var("FLOTILLA_PARITY_GROUPS").unwrap_or_else(|_| GROUPS.join(","));
+    let wanted = std::env::var("FLOTILLA_PARITY_GROUPS").unwrap_or_else(|_| "*".to_owned());
     let wanted: BTreeSet<&str> = wanted.split(',').collect();
-    let (mut equal, mut wrong) = (0, Vec::new());
+    let (mut equal, mut live, mut wrong) = (0, 0, Vec::new());
     let mut folders: Vec<_> = std::fs::read_dir(shared.join("parity/conformance/cases")).unwrap().map(|f| f.unwrap().path()).collect();
     folders.sort();
     for folder in folders {
@@ -170,13 +181,14 @@ fn first_put_bodies_are_those_recorded() {
             }
             match body(&case, object, &id) {
                 Ok(body) if body == first["request_body"] => equal += 1,
+                Ok(_) if NEED_LIVE_STATE.contains(&object["kind"].as_str().unwrap()) => live += 1,
                 Ok(body) => wrong.push(format!("{about}\n  ours     {body}\n  recorded {}", first["request_body"])),
                 Err(error) => wrong.push(format!("{about}: {error}")),
             }
             seen.push(id);
         }
     }
-    println!("{equal} bodies are equal, {} are not", wrong.len());
+    println!("{equal} bodies are equal, {live} need live state, {} are not equal", wrong.len());
     wrong.iter().for_each(|line| println!("{line}"));
     assert!(equal > 0, "nothing was compared");
     assert!(wrong.is_empty(), "{} bodies differ", wrong.len());

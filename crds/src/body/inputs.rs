@@ -63,6 +63,9 @@ impl Version {
     pub fn inputs(&self, spec: &Value) -> Inputs {
         let mut inputs = Inputs::default();
         object(self.spec(), spec, "spec", &mut inputs);
+        if let Some(from) = spec.get("azureNameFromConfig") {
+            inputs.config_maps.extend(key(from, "spec.azureNameFromConfig", true));
+        }
         inputs
     }
 }

@@ -105,7 +105,8 @@ impl Writer<'_> {
     /// Collections of this object that are not in the body but are to be sent all the same.
     fn unset(&self, shape: &Object, rule: &str, body: &mut Map<String, Value>) {
         for field in &shape.fields {
-            if !field.shape.is_collection() || field.role != Role::Value {
+            // Identities are never taken away by null.
+            if !field.shape.is_collection() || field.role != Role::Value || field.shape == Shape::Identities {
                 continue;
             }
             let empty = self.payload.empty.contains(&join(rule, &field.name));

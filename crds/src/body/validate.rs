@@ -127,7 +127,8 @@ impl Check<'_> {
         const ENVELOPE: [&str; 4] = ["id", "name", "type", "apiVersion"];
         let props = || props.iter().flat_map(|p| p.iter());
         for prop in props() {
-            let needed = prop.flags.has(Flags::REQUIRED) && !prop.flags.has(Flags::READ_ONLY);
+            let written = !prop.flags.has(Flags::READ_ONLY) && !prop.flags.has(Flags::NOT_IN_SPEC);
+            let needed = prop.flags.has(Flags::REQUIRED) && written;
             // The URL says these.
             let in_url = at_root && ENVELOPE.contains(&&*prop.name);
             if needed && !in_url && given.get(&*prop.name).is_none_or(Value::is_null) {

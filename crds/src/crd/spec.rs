@@ -19,6 +19,12 @@ pub(super) fn spec(version: &Version) -> Schema {
             name = string_checks(name, pattern.as_deref(), *min, *max);
         }
         schema.property("azureName", name);
+        if version.name_from_config() {
+            schema.property("azureNameFromConfig", Schema::strings(&[], &["key", "name"]));
+            if let Structure::Object { exclusive, .. } = &mut schema.structure {
+                exclusive.push(("azureName".to_owned(), "azureNameFromConfig".to_owned()));
+            }
+        }
     }
     match owner(version) {
         Owner::None => {}

@@ -12,7 +12,7 @@ use crate::graph::{Case, Flags, Node, NodeId, Prop};
 pub(super) fn root(file: &File, resource: &Resource, facts: &Facts, about: &About<'_>, nodes: &mut Vec<Node>) -> Result<NodeId, Error> {
     let name = format!("{}@{}", resource.arm_type, resource.api_version);
     let mut converter = Converter { file, resource, facts, about, nodes, done: HashMap::new(), name };
-    let context = Context { level: Level::Body, read_only: false };
+    let context = Context { level: Level::Body, read_only: false, sensitive: false };
     converter.node(resource.body, context)
 }
 
@@ -22,6 +22,8 @@ struct Context {
     level: Level,
     /// Below a read-only property.
     read_only: bool,
+    /// Inside an object that is a secret as a whole.
+    sensitive: bool,
 }
 
 /// How deep.
@@ -76,9 +78,10 @@ impl Converter<'_> {
                     return Ok(node);
                 }
                 let props = self.props(name, properties, context)?;
-                let dropped = self.facts.about(self.about, name, "additionalProperties").any(|fact| *fact == Fact::Drop(Side::Both));
+                let said = |fact: &Fact| self.facts.about(self.about, name, "additionalProperties").any(|f| f == fact);
                 let extra = match additional_properties {
-                    Some(_) if dropped => None,
+                    Some(_) if said(&Fact::Drop(Side::Both)) => None,
+                    None if said(&Fact::Include) => Some(self.add(Node::Any)),
                     Some(extra) => Some(self.node(*extra, Context { level: Level::Deeper, ..context })?),
                     None => None,
                 };
@@ -91,9 +94,12 @@ impl Converter<'_> {
                 let base = self.props(name, base_properties, context)?;
                 let mut cases = Vec::new();
                 for (value, element) in &elements.0 {
+                    if self.facts.about(self.about, name, value).any(|fact| *fact == Fact::Drop(Side::Both)) {
+                        continue;
+                    }
                     let node = self.node(*element, context)?;
                     let renamed = self.facts.about(self.about, name, value).find_map(|fact| match fact {
-                        Fact::Rename(to) => Some(to.as_str().into()),
+                        Fact::Rename(to) => Some(to.trim_start_matches("spec:").into()),
                         _ => None,
                     });
                     cases.push(Case { value: value.as_str().into(), node, rename: renamed });
@@ -134,7 +140,8 @@ impl Converter<'_> {
 
     /// The node of an object of which only the id is kept, if it is one.
     fn cut_down(&self, reference: Ref, name: &str, properties: &Ordered<RawProp>, context: Context) -> Result<Option<Node>, Error> {
-        if matches!(context.level, Level::Body | Level::Properties) {
+        let whole = self.facts.about(self.about, name, "*").any(|fact| *fact == Fact::Whole);
+        if whole || matches!(context.level, Level::Body | Level::Properties) {
             return Ok(None);
         }
         let id_read_only = |id: Option<&RawProp>| id.is_none_or(|id| Flags(id.flags).has(Flags::READ_ONLY));
@@ -179,6 +186,7 @@ impl Converter<'_> {
         }
         if context.level == Level::Properties
             && let Some((_, inner)) = embedded::looks_like_resource(properties)
+            && !self.facts.about(self.about, name, "*").any(|fact| *fact == Fact::Whole)
             && self.fate(object, name, inner, Context { level: Level::First, ..context })? == Fate::ChildList
         {
             flags = flags.with(Flags::CHILD_LIST);
@@ -197,13 +205,15 @@ impl Converter<'_> {
                 _ => Level::Deeper,
             };
             let read_only = context.read_only || Flags(raw.flags).has(Flags::READ_ONLY);
+            let sensitive = context.sensitive || self.is_sensitive_object(raw.node)?;
             let mut prop = Prop {
                 name: name.as_str().into(),
                 flags: Flags(raw.flags & 31),
-                node: self.node(raw.node, Context { level, read_only })?,
+                node: self.node(raw.node, Context { level, read_only, sensitive })?,
                 rename: None,
             };
-            if self.is_sensitive(raw.node)? {
+            let inside = context.sensitive && matches!(self.file.get(raw.node, &self.name)?, RawType::StringType { .. });
+            if inside || self.is_sensitive(raw.node)? {
                 prop.flags = prop.flags.with(Flags::SECRET);
             }
             if is_reference_by_hint(name, &raw.description) && self.holds_ids(raw.node)? {
@@ -267,7 +277,7 @@ impl Converter<'_> {
                     flags
                 }
                 Fact::Flatten => flags.with(Flags::FLATTEN),
-                Fact::Prune(_) | Fact::Keep => flags,
+                Fact::Prune(_) | Fact::Keep | Fact::Whole => flags,
             };
         }
     }
@@ -294,9 +304,16 @@ impl Converter<'_> {
         }
     }
 
+    /// Whether all strings of an object are secrets.
+    fn is_sensitive_object(&self, reference: Ref) -> Result<bool, Error> {
+        let raw = self.file.get(reference, &self.name)?;
+        Ok(matches!(raw, RawType::ObjectType { sensitive: true, properties, .. } if !properties.0.is_empty()))
+    }
+
     fn is_sensitive(&self, reference: Ref) -> Result<bool, Error> {
         Ok(match self.file.get(reference, &self.name)? {
-            RawType::StringType { sensitive, .. } | RawType::ObjectType { sensitive, .. } => *sensitive,
+            RawType::StringType { sensitive, .. } => *sensitive,
+            RawType::ObjectType { sensitive, properties, .. } => *sensitive && properties.0.is_empty(),
             RawType::ArrayType { item_type, .. } => matches!(self.file.get(*item_type, &self.name)?, RawType::StringType { sensitive: true, .. }),
             _ => false,
         })

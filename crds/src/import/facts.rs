@@ -75,6 +75,8 @@ pub(super) enum Fact {
     Optional,
     /// Another resource of which only the id is kept (of a type, whatever the property).
     Prune(Side),
+    /// Never cut down to its id (of a type, whatever the property).
+    Whole,
     /// A child that stays in its parent although it has a kind of its own (of a type, whatever the property).
     Keep,
     /// An object that is replaced by its members.
@@ -189,7 +191,11 @@ fn parse(fact: &str, value: &str) -> Result<Fact, String> {
         "drop" => Fact::Drop(side),
         "include" => Fact::Include,
         "nested" => Fact::Nested(side),
-        "rename" => Fact::Rename(valued()?),
+        "rename" => Fact::Rename(match side {
+            Side::Both => valued()?,
+            Side::Spec => format!("spec:{}", valued()?),
+            Side::Status => format!("status:{}", valued()?),
+        }),
         "values" => Fact::Values(valued()?.split('|').map(str::to_owned).collect()),
         "numbers" => {
             let numbers: Result<_, _> = valued()?.split('|').map(str::parse).collect();
@@ -200,6 +206,7 @@ fn parse(fact: &str, value: &str) -> Result<Fact, String> {
         "optional" => Fact::Optional,
         "prune" => Fact::Prune(side),
         "keep" => Fact::Keep,
+        "whole" => Fact::Whole,
         "flatten" => Fact::Flatten,
         "type" => Fact::Type(
             side,

@@ -50,6 +50,9 @@ pub enum NameError {
     /// The name is empty.
     #[error("spec.azureName is empty")]
     Empty,
+    /// The name is in a config map, so it must be looked up first and given as `spec.azureName`.
+    #[error("spec.azureNameFromConfig is not resolved")]
+    FromConfig,
 }
 
 /// Kinds whose name is a UUID unless it is given.
@@ -77,6 +80,9 @@ pub(super) fn arm_name(kind: &Kind, context: &NameContext<'_>, spec: &Value) -> 
         Some(Value::String(name)) => Some(name.clone()),
         Some(_) => return Err(NameError::NotText),
     };
+    if given.is_none() && spec.get("azureNameFromConfig").is_some_and(|from| !from.is_null()) {
+        return Err(NameError::FromConfig);
+    }
     let name = match kind.name_rule() {
         NameRule::Fixed(name) => name,
         NameRule::AzureName => given.unwrap_or_else(|| context.name.to_owned()),

@@ -39,9 +39,12 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn root(mut self, root: NodeId) -> Object {
         self.path.push(root);
-        let mut object = self.members(root, Place { at_root: true, in_properties: false }).unwrap_or_default();
+        let place = Place { at_root: true, in_properties: false, in_root_union: false };
+        let mut object = self.members(root, place).unwrap_or_default();
         if self.side == Side::Status {
-            for name in ["id", "name", "type"] {
+            // The alternatives of a body that is a union have id and type themselves.
+            let is_union = matches!(self.graph.node(root), Node::Union { .. });
+            for &name in if is_union { &["name"][..] } else { &["id", "name", "type"] } {
                 if object.field(name).is_none() && !self.is_left_out(root, name) {
                     let shape = Shape::String { pattern: None, min: None, max: None };
                     let arm = vec![name.into()];
@@ -80,6 +83,7 @@ impl Builder<'_> {
             }
             Node::Union { discriminator, base, cases } => {
                 let mut object = Object { fields: Vec::new(), discriminator: Some(discriminator.clone()) };
+                let place = Place { in_root_union: place.at_root, ..place };
                 for case in cases {
                     let mut members = Object::default();
                     self.add(&mut members, base, place);
@@ -90,7 +94,8 @@ impl Builder<'_> {
                         }
                         members.discriminator = own.discriminator;
                     }
-                    let name = case.rename.clone().unwrap_or_else(|| names::alternative(&case.value).into());
+                    let renamed = case.rename.clone().filter(|_| self.side == Side::Spec);
+                    let name = renamed.unwrap_or_else(|| names::alternative(&case.value).into());
                     let role = Role::Alternative(case.value.clone());
                     object.fields.push(Field { name, arm: Vec::new(), required: false, shape: Shape::Object(members), role });
                 }
@@ -116,7 +121,7 @@ impl Builder<'_> {
         for prop in flattened {
             if self.is_open(prop.node) {
                 self.path.push(prop.node);
-                let inner = self.members(prop.node, Place { at_root: false, in_properties: true });
+                let inner = self.members(prop.node, Place { at_root: false, in_properties: true, in_root_union: false });
                 self.path.pop();
                 for mut field in inner.unwrap_or_default().fields {
                     field.arm.insert(0, prop.name.clone());
@@ -137,7 +142,9 @@ impl Builder<'_> {
                 let read_only = flags.has(Flags::READ_ONLY);
                 flags.has(Flags::IN_SPEC) || !(envelope || read_only || flags.has(Flags::NOT_IN_SPEC) || flags.has(Flags::CHILD_LIST))
             }
-            Side::Status => !(flags.has(Flags::SECRET) || flags.has(Flags::NOT_IN_STATUS) || place.at_root && &*prop.name == "apiVersion"),
+            // A map of secrets is returned with its keys; a secret itself is not.
+            Side::Status if place.in_root_union && &*prop.name == "name" => false,
+            Side::Status => !(flags.has(Flags::SECRET) && !self.graph.node(prop.node).is_map() || flags.has(Flags::NOT_IN_STATUS) || place.at_root && &*prop.name == "apiVersion"),
         }
     }
 
@@ -163,7 +170,7 @@ impl Builder<'_> {
         if spec && flags.has(Flags::REFERENCE)
             && let Some((shape, many)) = self.reference(prop.node, flags)
         {
-            let name = prop.rename.clone().unwrap_or_else(|| names::reference(&prop.name, many).into());
+            let name = prop.renamed("spec").map_or_else(|| names::reference(&prop.name, many), str::to_owned).into();
             if flags.has(Flags::COMPAT) {
                 let role = Role::InsteadOf(prop.name.clone());
                 if let Some(plain) = self.shape(prop.node, Flags::default(), &prop.name) {
@@ -177,7 +184,7 @@ impl Builder<'_> {
             return;
         }
         let Some(shape) = self.shape(prop.node, flags, &prop.name) else { return };
-        let name = prop.rename.clone().unwrap_or_else(|| prop.name.clone());
+        let name: Box<str> = prop.renamed(if spec { "spec" } else { "status" }).unwrap_or(&prop.name).into();
         let siblings = [(Flags::FROM_CONFIG, "FromConfig", Shape::ConfigKey), (Flags::FROM_SECRET, "FromSecret", Shape::SecretKey)];
         let mut alone = true;
         for (_, suffix, shape) in siblings.into_iter().filter(|(flag, ..)| spec && flags.has(*flag)) {
@@ -238,9 +245,11 @@ impl Builder<'_> {
                     return None;
                 }
                 self.path.push(id);
-                let object = self.members(id, Place { at_root: false, in_properties: name == "properties" });
+                let object = self.members(id, Place { at_root: false, in_properties: name == "properties", in_root_union: false });
                 self.path.pop();
-                object.filter(|o| !o.fields.is_empty()).map(Shape::Object)
+                // What is empty because secrets are left out is still returned.
+                let stated = matches!(node, Node::Object { props, .. } if !props.is_empty());
+                object.filter(|o| !o.fields.is_empty() || !spec && stated).map(Shape::Object)
             }
             Node::Array { item, min, max } => {
                 let (min, max) = if spec { (*min, *max) } else { (None, None) };
@@ -255,10 +264,9 @@ impl Builder<'_> {
             Node::String { pattern, min, max } if spec => Some(Shape::String { pattern: pattern.clone(), min: *min, max: *max }),
             Node::String { .. } => Some(Shape::String { pattern: None, min: None, max: None }),
             Node::Integers(values) if spec => Some(Shape::Integers(values.clone())),
-            Node::Integers(_) => Some(Shape::Integer { min: None, max: None }),
             Node::Integer { min, max } if spec => Some(Shape::Integer { min: *min, max: *max }),
-            Node::Integer { .. } if flags.has(Flags::STATUS_NUMBER) => Some(Shape::Number { min: None, max: None }),
-            Node::Integer { .. } => Some(Shape::Integer { min: None, max: None }),
+            Node::Integer { .. } | Node::Integers(_) if flags.has(Flags::STATUS_NUMBER) => Some(Shape::Number { min: None, max: None }),
+            Node::Integer { .. } | Node::Integers(_) => Some(Shape::Integer { min: None, max: None }),
             Node::Number { min, max } if spec => Some(Shape::Number { min: *min, max: *max }),
             Node::Number { .. } => Some(Shape::Number { min: None, max: None }),
             Node::Boolean => Some(Shape::Boolean),
@@ -285,6 +293,8 @@ impl Builder<'_> {
 struct Place {
     at_root: bool,
     in_properties: bool,
+    /// In an alternative of a body that is a union.
+    in_root_union: bool,
 }
 
 fn push(object: &mut Object, field: Field) {
