@@ -6,7 +6,7 @@ use axum::http::{Method, Request};
 use flotilla_crds::Kind;
 use flotilla_loadtests::control_plane::ControlPlane;
 use kube::Client;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A refusal, as the server words it.
 #[derive(Debug)]
@@ -50,6 +50,17 @@ pub(crate) struct Target<'a> {
     pub(crate) name: &'a str,
 }
 
+/// The manifest of an object.
+pub(crate) fn object(at: Target<'_>, mut metadata: Value, spec: &Value) -> Value {
+    metadata["name"] = json!(at.name);
+    json!({
+        "apiVersion": format!("{}/{}", at.kind.group(), at.version),
+        "kind": at.kind.name(),
+        "metadata": metadata,
+        "spec": spec,
+    })
+}
+
 /// A client for one namespace.
 pub(crate) struct Api {
     client: Client,
@@ -84,6 +95,21 @@ impl Api {
     /// Reads an object.
     pub(crate) async fn get(&self, at: Target<'_>) -> Value {
         self.call(Method::GET, &self.path(at, true), None, None).await.unwrap_or_else(|e| panic!("{}: {e}", at.name))
+    }
+
+    /// Creates an object with this spec.
+    pub(crate) async fn create(&self, at: Target<'_>, spec: &Value) -> Answer {
+        self.write(at, Write::Create, "kubectl-create", &object(at, json!({}), spec)).await
+    }
+
+    /// Merges a patch into an object.
+    pub(crate) async fn merge(&self, at: Target<'_>, patch: &Value) -> Answer {
+        self.write(at, Write::Merge, "kubectl-patch", patch).await
+    }
+
+    /// Asks the server whether it would create an object with this spec.
+    pub(crate) async fn would_create(&self, at: Target<'_>, spec: &Value) -> Answer {
+        self.write_with(at, Write::Create, "kubectl-create", &object(at, json!({}), spec), "&dryRun=All").await
     }
 
     /// Asks for an object's deletion.

@@ -5,8 +5,19 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "what fails in a test's helper fails the test")]
 
 mod api;
+mod client_apply;
 mod judge;
+mod kubectl;
 mod maximal;
+mod older;
+mod ownership;
+mod subject;
 mod world;
 
+mod identity;
 mod install;
+mod ratchet;
+mod rules;
+mod stored;
+mod tools;
+mod versions;

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use super::api::Api;
+use super::older;
 
 /// The kinds that these tests are about.
 pub(crate) const PATTERN: &str = "resources.azure.com/*;app.azure.com/*;storage.azure.com/*;managedidentity.azure.com/*;network.azure.com/*";
@@ -23,6 +24,8 @@ pub(crate) struct World {
     pub(crate) control_plane: &'static ControlPlane,
     /// The installed kinds.
     pub(crate) kinds: Vec<Arc<Kind>>,
+    /// The namespace with what is there from before: see [`older`].
+    pub(crate) older: String,
     /// What installing took, until every kind was served.
     pub(crate) took: Duration,
 }
@@ -40,7 +43,8 @@ impl World {
         let catalog = Catalog::embedded();
         let kinds: Vec<Arc<Kind>> =
             catalog.matching(&pattern).map(|entry| catalog.kind(&entry.group, &entry.kind).unwrap()).collect();
-        let api = Api::new(control_plane, String::new());
+        let api = Api::new(control_plane, control_plane.namespace("older").await.unwrap());
+        older::leave_behind(&api, catalog).await;
         let started = Instant::now();
         stream::iter(&kinds)
             .for_each_concurrent(4, |kind| async {
@@ -55,7 +59,7 @@ impl World {
                 panic!("{}: {refused}", object["kind"]);
             }
         }
-        let world = Self { control_plane, kinds, took: Duration::ZERO };
+        let world = Self { control_plane, kinds, older: api.namespace.clone(), took: Duration::ZERO };
         world.wait_until_served(&api).await;
         Self { took: started.elapsed(), ..world }
     }
@@ -75,6 +79,11 @@ impl World {
             assert!(Instant::now() < deadline, "not served: {waiting:?}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
+    }
+
+    /// A client for the namespace with what is there from before.
+    pub(crate) fn older(&self) -> Api {
+        Api::new(self.control_plane, self.older.clone())
     }
 
     /// A client and a fresh namespace.
