@@ -20,6 +20,8 @@ const START_BELOW: f64 = 0.85;
 /// … and goes on until all are within these.
 const STOP_ABOVE: f64 = 1.03;
 const STOP_BELOW: f64 = 0.95;
+/// A piece with a smaller share of the mean does not even out anything, however many of them move.
+const WORTH_MOVING: f64 = 0.01;
 /// Share of the whole load that may move in one round for the sake of balance. Workers with less than half of the mean are
 /// filled up without regard to it: they are new, and idle.
 const MOVED_PER_ROUND: f64 = 0.10;
@@ -221,7 +223,8 @@ impl<'a> Draft<'a> {
                 // Where workers offer only coarse cuts, the first piece may be bigger than the round's share.
                 most = most.min(budget * 1.2);
             }
-            let piece = best_piece(&self.shards, own.collect(), wanted, most);
+            let piece = best_piece(&self.shards, own.collect(), wanted, most)
+                .filter(|piece| piece.cost >= self.mean * WORTH_MOVING);
             let Some(Piece { shard: index, cut, cost }) = piece else {
                 stuck[from] = true;
                 continue;
@@ -338,14 +341,12 @@ fn best_piece(shards: &[ShardView], among: Vec<usize>, wanted: f64, most: f64) -
 
 /// The start of a range, short enough for a log line.
 fn short(key: &Key) -> String {
-    let mut text = format!("{:08x}", key.namespace >> 32);
-    if (key.kind, key.uid) != (0, 0) {
-        text.push_str(&format!(".{:04x}", key.kind >> 48));
+    let (namespace, kind, uid) = (key.namespace >> 32, key.kind >> 48, key.uid >> 48);
+    match (key.kind, key.uid) {
+        (0, 0) => format!("{namespace:08x}"),
+        (_, 0) => format!("{namespace:08x}.{kind:04x}"),
+        _ => format!("{namespace:08x}.{kind:04x}.{uid:04x}"),
     }
-    if key.uid != 0 {
-        text.push_str(&format!(".{:04x}", key.uid >> 48));
-    }
-    text
 }
 
 #[cfg(test)]

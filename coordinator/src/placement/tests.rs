@@ -1,4 +1,5 @@
 //! Placement on a made-up population of objects: balance, movement, rest.
+#![expect(clippy::cast_precision_loss, reason = "counts of a test's objects")]
 
 use std::collections::BTreeMap;
 
@@ -279,4 +280,21 @@ proptest! {
         prop_assert!(world.busiest_over_mean(&workers(count)) <= 1.08, "{:?}", world.loads(&workers(count)));
         prop_assert!(world.shards.len() <= (SHARDS_PER_WORKER * count).max(24), "{} shards", world.shards.len());
     }
+}
+
+#[test]
+fn pieces_that_even_nothing_out_stay_where_they_are() {
+    let workers = workers(2);
+    let key = |namespace: u64| Key { namespace, kind: 0, uid: 0 };
+    let shard = |start: u64, end: Option<u64>, owner: usize, cost: f64| ShardView {
+        range: KeyRange { start: key(start), end: end.map(key) },
+        owner: Some(workers[owner].clone()),
+        stand: Stand::Held,
+        cost,
+        cuts: Vec::new(),
+    };
+    // One shard that cannot be cut makes the load uneven, and the crumbs beside it are no cure.
+    let shards = vec![shard(0, Some(1), 0, 100.0), shard(1, Some(2), 0, 0.01), shard(2, Some(3), 0, 0.02), shard(3, None, 1, 10.0)];
+    let plan = plan(&View { workers, shards, balancing: false, loads_known: true });
+    assert!(plan.steps.is_empty(), "{plan}");
 }
