@@ -97,7 +97,7 @@ fn before_resolving(o: &Observed, now: Timestamp) -> Option<Plan> {
             Outcome::Running(until) if until <= now => return Some(Plan::Poll),
             Outcome::Running(until) => {
                 return Some(Plan::Wait {
-                    ready: Some(Ready::reconciling("Azure is at work on the resource.")),
+                    ready: Some(at_work(operation, Ready::reconciling("Azure is at work on the resource."))),
                     until,
                     class: Class::Operation,
                     waits_for: Vec::new(),
@@ -109,6 +109,11 @@ fn before_resolving(o: &Observed, now: Timestamp) -> Option<Plan> {
         }
     }
     o.memory.resting_at(o.object.generation, now).map(|resting| rest(o, &resting.trouble, resting.until))
+}
+
+/// What to say while an operation runs.
+fn at_work(operation: &Operation, usually: Ready) -> Ready {
+    operation.unheard.clone().unwrap_or(usually)
 }
 
 /// The object says all that it has to say, and no operation runs.
@@ -124,7 +129,7 @@ fn rest(o: &Observed, trouble: &Trouble, until: Timestamp) -> Plan {
     Plan::Wait {
         ready: (!quiet).then(|| trouble.ready.clone()),
         until,
-        class: if trouble.waits_for.is_empty() { Class::Retry } else { Class::Wake },
+        class: Class::Retry,
         waits_for: trouble.waits_for.clone(),
     }
 }

@@ -71,6 +71,8 @@ pub struct Operation {
     pub generation: i64,
     /// How it stands.
     pub outcome: Outcome,
+    /// Asking about it fails, again and again.
+    pub unheard: Option<Ready>,
 }
 
 /// The memory.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use flotilla_proto::{GroupKind, Key, KeyRange, v1};
 
+use super::condition::Ready;
 use super::memory::Memory;
 use super::object::Id;
 use super::queue::{Class, Queue};
@@ -39,6 +40,8 @@ pub struct Mind {
     pub handle: Option<Handle>,
     /// The handle could not be written to the object yet.
     pub unstored: bool,
+    /// Why the last polls failed.
+    pub unheard: Option<Ready>,
 }
 
 /// One object.
@@ -98,8 +101,8 @@ pub struct Left {
     pub mind: Mind,
     /// When to look again, and why. Without it, after a resync period.
     pub next: Option<(Instant, Class)>,
-    /// Whose change to look for.
-    pub waits_for: Vec<Id>,
+    /// Whose change to look for; without it, the same as before.
+    pub waits_for: Option<Vec<Id>>,
     /// Azure was read or nothing had been written: others' unfinished work is known.
     pub clean: bool,
     /// How the object stands now, as far as the turn knows better than the watch.
@@ -272,14 +275,16 @@ impl Records {
             record.created |= standing.created;
             record.arm_id = standing.arm_id.map(Into::into);
         }
-        let before = std::mem::replace(&mut record.waits_for, left.waits_for.clone().into());
-        for target in before.iter().filter(|target| !left.waits_for.contains(target)) {
-            self.stop_waiting(target, id);
-            self.interest_changed = true;
-        }
-        for target in left.waits_for.iter().filter(|target| !before.contains(target)) {
-            self.waiters.entry(target.clone()).or_default().insert(id.clone());
-            self.interest_changed = true;
+        if let Some(after) = left.waits_for {
+            let before = std::mem::replace(&mut record.waits_for, after.clone().into());
+            for target in before.iter().filter(|target| !after.contains(target)) {
+                self.stop_waiting(target, id);
+                self.interest_changed = true;
+            }
+            for target in after.into_iter().filter(|target| !before.contains(target)) {
+                self.waiters.entry(target).or_default().insert(id.clone());
+                self.interest_changed = true;
+            }
         }
         match (left.next, self.resync) {
             (Some((due, class)), _) => self.queue.push_at(id.clone(), class, due),

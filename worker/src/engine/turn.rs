@@ -160,10 +160,11 @@ async fn look(ctx: &Context, id: &Id, claim: Claim, class: Class, mind: Mind, un
 
 fn later(mind: Mind, uid: String, outcome: Outcome, wait: Duration) -> End {
     let next = Some((Instant::now() + wait, Class::Retry));
-    End::Left(Box::new(Left { mind, next, waits_for: Vec::new(), clean: false, standing: None }), uid, outcome)
+    End::Left(Box::new(Left { mind, next, waits_for: None, clean: false, standing: None }), uid, outcome)
 }
 
-type Next = (Option<(Instant, Class)>, Vec<Id>);
+/// When to look again, and whose change to look for (without it, the same as before).
+type Next = (Option<(Instant, Class)>, Option<Vec<Id>>);
 
 impl Turn<'_> {
     /// The operation as this worker knows it, or else as the object has it.
@@ -183,6 +184,7 @@ impl Turn<'_> {
             deletes: handle.verb == Verb::Delete,
             generation: handle.generation,
             outcome: self.ended.unwrap_or(Progress::Running(handle.next_poll)),
+            unheard: self.mind.unheard.clone(),
         })
     }
 
@@ -236,7 +238,7 @@ impl Turn<'_> {
         }
         tracing::error!("Steps do not lead anywhere");
         self.outcome = Outcome::Failed;
-        Ok((Some((Instant::now() + Duration::from_mins(1), Class::Retry)), Vec::new()))
+        Ok((Some((Instant::now() + Duration::from_mins(1), Class::Retry)), None))
     }
 
     /// Applies one step. An answer ends the turn.
@@ -244,20 +246,23 @@ impl Turn<'_> {
         match plan {
             Plan::Ignore { .. } => {
                 self.outcome = Outcome::Ignored;
-                return Ok(Some((None, Vec::new())));
+                return Ok(Some((None, Some(Vec::new()))));
             }
             Plan::Nothing => {
                 self.mind.memory.recover();
-                let uses = self.resolution.as_ref().map(|resolution| resolution.uses.clone()).unwrap_or_default();
+                // Without a look at the inputs they are what they were.
+                let uses = self.resolution.as_ref().map(|resolution| resolution.uses.clone());
                 return Ok(Some((None, uses)));
             }
             Plan::Wait { ready, until, class, mut waits_for } => {
                 if let Some(ready) = ready {
                     self.show_ready(&ready, now).await?;
                 }
+                let resolved = self.resolution.is_some();
                 if let Some(resolution) = &self.resolution {
                     waits_for.extend(resolution.uses.iter().cloned());
                 }
+                let waits_for = (resolved || !waits_for.is_empty()).then_some(waits_for);
                 if self.outcome != Outcome::Failed {
                     self.outcome = Outcome::Waiting;
                 }
@@ -275,7 +280,7 @@ impl Turn<'_> {
             Plan::Delete { .. } => self.delete(now).await?,
             Plan::RemoveFinalizer { why } => {
                 self.release(why).await?;
-                return Ok(Some((None, Vec::new())));
+                return Ok(Some((None, Some(Vec::new()))));
             }
         }
         Ok(None)

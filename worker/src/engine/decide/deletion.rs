@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 
-use super::{Observed, look_again, rest};
+use super::{Observed, at_work, look_again, rest};
 use crate::arm::error::{Category, Retry};
 use crate::engine::condition::{Ready, Reason};
 use crate::engine::live::{Live, State};
@@ -37,7 +37,7 @@ pub(super) fn decide(o: &Observed, now: Timestamp) -> Plan {
             Outcome::Running(until) if until <= now => return Plan::Poll,
             Outcome::Running(until) => {
                 return Plan::Wait {
-                    ready: Some(Ready::deleting("Azure is deleting the resource.")),
+                    ready: Some(at_work(operation, Ready::deleting("Azure is deleting the resource."))),
                     until,
                     class: Class::Operation,
                     waits_for: Vec::new(),

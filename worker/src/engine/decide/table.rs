@@ -168,9 +168,10 @@ fn a_newer_spec_is_announced_again_also_after_an_operation_of_the_older_one() {
     o.object.generation = 2;
     o.desired = Some(desired(2));
     expect(&o, "claim");
-    o.operation = Some(Operation { deletes: false, generation: 1, outcome: Outcome::Done });
+    o.operation = Some(Operation { deletes: false, generation: 1, outcome: Outcome::Done, unheard: None });
     expect(&o, "claim");
-    o.operation = Some(Operation { deletes: false, generation: 1, outcome: Outcome::Running(now() + LOOK_AGAIN) });
+    o.operation =
+        Some(Operation { deletes: false, generation: 1, outcome: Outcome::Running(now() + LOOK_AGAIN), unheard: None });
     expect(&o, "wait");
 }
 
@@ -190,7 +191,7 @@ fn after_an_unclean_take_over_a_newer_spec_is_not_sent_before_a_read() {
 #[test]
 fn an_operation_is_polled_when_due_and_its_handle_goes_after_the_status() {
     let mut o = announced();
-    o.operation = Some(Operation { deletes: false, generation: 1, outcome: Outcome::Running(now()) });
+    o.operation = Some(Operation { deletes: false, generation: 1, outcome: Outcome::Running(now()), unheard: None });
     expect(&o, "poll");
     o.operation.as_mut().unwrap().outcome = Outcome::Done;
     o.memory.accepted(&intent(1));
@@ -293,7 +294,8 @@ fn a_deleted_object_goes_when_its_resource_is_gone() {
     let mut o = deleted();
     expect(&Observed { desired: None, ..o.clone() }, "resolve");
     expect(&o, "delete");
-    o.operation = Some(Operation { deletes: true, generation: 2, outcome: Outcome::Running(now() + LOOK_AGAIN) });
+    o.operation =
+        Some(Operation { deletes: true, generation: 2, outcome: Outcome::Running(now() + LOOK_AGAIN), unheard: None });
     expect(&o, "wait");
     o.operation.as_mut().unwrap().outcome = Outcome::Done;
     expect(&o, "remove_finalizer");
@@ -322,7 +324,8 @@ fn policies_that_keep_the_resource_let_the_object_go() {
 #[test]
 fn a_running_put_does_not_hold_up_a_delete() {
     let mut o = deleted();
-    o.operation = Some(Operation { deletes: false, generation: 1, outcome: Outcome::Running(now() + LOOK_AGAIN) });
+    o.operation =
+        Some(Operation { deletes: false, generation: 1, outcome: Outcome::Running(now() + LOOK_AGAIN), unheard: None });
     expect(&o, "delete");
 }
 

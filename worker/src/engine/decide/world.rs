@@ -112,6 +112,7 @@ impl World {
             deletes,
             generation,
             outcome: Outcome::Running(self.now),
+            unheard: None,
         });
     }
 
@@ -208,6 +209,7 @@ impl World {
                         deletes: false,
                         generation: intent.generation,
                         outcome: Outcome::Running(self.now + Duration::from_secs(5)),
+                        unheard: None,
                     });
                 }
                 self.memory.accepted(&intent);
@@ -258,6 +260,7 @@ impl World {
                         deletes: true,
                         generation: self.object.generation,
                         outcome: Outcome::Running(self.now + Duration::from_secs(5)),
+                        unheard: None,
                     });
                 } else {
                     self.memory.deleted = true;

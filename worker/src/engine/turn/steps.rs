@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{Break, Progress, Turn};
+use crate::arm::identity::Origin;
 use crate::arm::operation::{self, Failure, Form, Handle, Start, Step};
 use crate::arm::{self, Answer, Call, Category, Verb};
 use crate::engine::azure::Error;
@@ -12,8 +13,12 @@ use crate::engine::condition::{self, Condition, Ready, Reason};
 use crate::engine::live::{Live, State};
 use crate::engine::memory::Trouble;
 use crate::engine::object::{Intent, Policy};
+use crate::engine::trouble::core;
 use crate::engine::{names, patch, view};
 use crate::metrics::{Outcome, Write};
+
+/// Polls that fail in a row before people hear of it.
+const POLLS_UNHEARD: u32 = 3;
 
 impl Turn<'_> {
     /// Writes finalizer, ARM id, owner and intent, in one patch.
@@ -257,6 +262,11 @@ impl Turn<'_> {
         };
         let (id, verb, generation) = (handle.resource_id.clone(), handle.verb, handle.generation);
         let showed_resource = handle.form == Form::Resource;
+        // One that fails now and then is nobody's business.
+        self.mind.unheard = match &polled {
+            Err(Error::Arm(error)) if handle.failures() >= POLLS_UNHEARD => Some(Trouble::from(error).ready),
+            _ => None,
+        };
         self.mind.handle = Some(handle);
         let intent = view::facts(&self.object).intent.filter(|intent| intent.generation == generation);
         match step {
@@ -320,6 +330,7 @@ impl Turn<'_> {
     fn forget_handle(&mut self) {
         self.mind.handle = None;
         self.mind.unstored = false;
+        self.mind.unheard = None;
         self.ended = None;
     }
 
@@ -342,6 +353,12 @@ impl Turn<'_> {
             }
             Error::Arm(error) => {
                 let mut trouble = Trouble::from(&error);
+                // Another credential is the usual cure, and is looked for at once.
+                let denied = matches!(error.category(), Category::Authentication | Category::Authorization);
+                let origin = self.resolution.as_ref().map(|resolution| resolution.identity.origin.clone());
+                if let (true, Some(Origin::Secret { namespace, name })) = (denied, origin) {
+                    trouble.waits_for.push(core("Secret", &namespace, &name));
+                }
                 if self.object.metadata.deletion_timestamp.is_some() {
                     // Deleting never stops.
                     trouble.ready.severity = condition::Severity::Warning;
