@@ -55,7 +55,7 @@ impl Config {
             budget: budget::Options::default(),
             kinds: kinds::Settings::default(),
             read_leases_every: Duration::from_millis(500),
-            keep_leases_for: Duration::from_secs(600),
+            keep_leases_for: Duration::from_mins(10),
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::metrics::Metrics;
 use crate::store::names::FIELD_MANAGER;
 
 /// Between two passes when all is well: a CRD that somebody deleted comes back.
-const PASS_EVERY: Duration = Duration::from_secs(600);
+const PASS_EVERY: Duration = Duration::from_mins(10);
 /// After a pass with failures.
 const AGAIN_AFTER: Duration = Duration::from_secs(15);
 /// CRDs in one page of the list; only their metadata.

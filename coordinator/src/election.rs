@@ -161,3 +161,66 @@ impl Campaign {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::store::memory::Memory;
+
+    const TIMERS: Timers = Timers {
+        lease: Duration::from_millis(800),
+        renew_within: Duration::from_millis(400),
+        retry_every: Duration::from_millis(50),
+    };
+
+    fn campaign(store: &Arc<Memory>, identity: &str) -> Campaign {
+        Campaign::new(store.clone(), TIMERS, identity.into(), format!("{identity}:1"))
+    }
+
+    #[tokio::test]
+    async fn leader_that_cannot_renew_steps_down_before_another_may_lead() {
+        let store = Arc::new(Memory::default());
+        let leader = campaign(&store, "a");
+        let mut held = leader.win(|_| ()).await;
+        store.fail(true);
+        let began = Instant::now();
+        assert!(!leader.hold(&mut held, &CancellationToken::new()).await);
+        assert!(began.elapsed() < TIMERS.lease, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test]
+    async fn renewal_whose_answer_was_lost_is_no_loss() {
+        let store = Arc::new(Memory::default());
+        let leader = campaign(&store, "a");
+        let mut held = leader.win(|_| ()).await;
+        store.lose_answers(1);
+        let stop = CancellationToken::new();
+        let hold = leader.hold(&mut held, &stop);
+        assert!(tokio::time::timeout(TIMERS.lease * 2, hold).await.is_err(), "goes on");
+    }
+
+    #[tokio::test]
+    async fn silent_leader_is_replaced_under_a_higher_term_and_learns_of_it() {
+        let store = Arc::new(Memory::default());
+        let (old, new) = (campaign(&store, "a"), campaign(&store, "b"));
+        let mut held = old.win(|_| ()).await;
+        let heard = std::sync::Mutex::new(Vec::new());
+        let next = new.win(|leader| heard.lock().unwrap().push(leader)).await;
+        assert!(next.term > held.term);
+        assert_eq!(heard.lock().unwrap().first(), Some(&Some("a:1".to_owned())));
+        held.renewed = Instant::now();
+        assert!(!old.hold(&mut held, &CancellationToken::new()).await);
+    }
+
+    #[tokio::test]
+    async fn vacated_lease_is_free_even_if_a_renewal_came_late() {
+        let store = Arc::new(Memory::default());
+        let leader = campaign(&store, "a");
+        let held = leader.win(|_| ()).await;
+        store.put_leader(&held.lease, Some(&held.version)).await.unwrap();
+        leader.vacate(&held).await;
+        assert_eq!(store.leader().await.unwrap().unwrap().record.holder, None);
+    }
+}

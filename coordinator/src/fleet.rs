@@ -109,6 +109,8 @@ pub struct Fleet {
     condemned: BTreeSet<WorkerId>,
     /// Until when owners are waited for; None once everybody was heard.
     gathering: Option<Instant>,
+    /// Workers that lost everything with their lease, so that they need not be heard where the map was lost.
+    excused: BTreeSet<WorkerId>,
     /// There was no map in the store, so what workers say they hold is taken over.
     adopting: bool,
     next_balance: Instant,
@@ -137,6 +139,7 @@ impl Fleet {
             fencing: BTreeMap::new(),
             condemned: BTreeSet::new(),
             gathering: Some(now + settings.gather_within),
+            excused: BTreeSet::new(),
             adopting,
             next_balance: now,
             balancing: false,
@@ -149,7 +152,9 @@ impl Fleet {
         match event {
             Event::Leases { leases, read } => {
                 let owners: BTreeSet<_> = self.map.shards().iter().filter_map(|shard| shard.owner.clone()).collect();
-                self.members.observe(&leases, read, &owners);
+                for worker in self.members.observe(&leases, read, &owners) {
+                    self.emptied(worker, now);
+                }
                 self.fencing.retain(|_, state| *state == Fencing::Asked);
             }
             Event::Joined { worker, stream, held } => self.joined(&worker, stream, &held, now, &mut actions),
@@ -252,6 +257,16 @@ impl Fleet {
             self.adopt(worker, held, now);
         }
         self.compare(worker, stream, held, now, actions);
+    }
+
+    /// A worker took its lease again after a fence, and had to give everything up for that.
+    fn emptied(&mut self, worker: WorkerId, now: Instant) {
+        for shard in self.map.owned_by(&worker) {
+            if let Some(tenure) = self.tenures.get_mut(&shard.range.start) {
+                tenure.owner_died(false, now);
+            }
+        }
+        self.excused.insert(worker);
     }
 
     /// Takes over what a worker holds where the map was lost.

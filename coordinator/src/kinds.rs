@@ -44,9 +44,9 @@ impl Default for Settings {
         Self {
             scrape_every: Duration::from_secs(1),
             scrape_share: 20,
-            round_within: Duration::from_secs(15 * 60),
+            round_within: Duration::from_mins(15),
             first_round_pause: Duration::from_millis(50),
-            forget_after: Duration::from_secs(10 * 60),
+            forget_after: Duration::from_mins(10),
         }
     }
 }
@@ -141,7 +141,7 @@ impl Discovery {
             return self.settings.first_round_pause;
         }
         let kinds = u32::try_from(self.installed.borrow().names.len().max(1)).unwrap_or(u32::MAX);
-        (self.settings.round_within / kinds).clamp(Duration::from_millis(100), Duration::from_secs(60))
+        (self.settings.round_within / kinds).clamp(Duration::from_millis(100), Duration::from_mins(1))
     }
 
     fn take_reports(&mut self, last_reported: &mut BTreeMap<GroupKind, Instant>, now: Instant) {

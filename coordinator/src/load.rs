@@ -128,7 +128,7 @@ impl Loads {
     /// What a range costs.
     pub fn cost(&self, range: &KeyRange) -> f64 {
         let reported: f64 = self.overlapping(range).map(|piece| piece.cost(piece.objects_in(range))).sum();
-        reported + self.namespaces_in(range).count() as f64 * EMPTY_NAMESPACE
+        reported + as_cost(self.namespaces_in(range).count() as u64) * EMPTY_NAMESPACE
     }
 
     /// Objects in a range, as far as known.

@@ -96,8 +96,14 @@ impl Membership {
     }
 
     /// Takes in one consistent read of all workers' leases. `expected` are workers that own shards, so that one without
-    /// a lease is noticed too.
-    pub fn observe<'a>(&mut self, leases: &[LeaseSeen], read: Read, expected: impl IntoIterator<Item = &'a WorkerId>) {
+    /// a lease is noticed too. Returns workers that took their lease again after it had been fenced: they hold nothing.
+    pub fn observe<'a>(
+        &mut self,
+        leases: &[LeaseSeen],
+        read: Read,
+        expected: impl IntoIterator<Item = &'a WorkerId>,
+    ) -> Vec<WorkerId> {
+        let mut emptied = Vec::new();
         self.first_read.get_or_insert(read.ended);
         for worker in expected {
             self.members.entry(worker.clone()).or_insert(Member {
@@ -107,7 +113,9 @@ impl Membership {
             });
         }
         for (lease, holder) in leases.iter().filter_map(|lease| Some((lease, lease.holder.as_ref()?))) {
-            self.observe_held(lease, holder, read);
+            if self.observe_held(lease, holder, read) {
+                emptied.push(holder.clone());
+            }
         }
         let Timers { dead_after, .. } = self.timers;
         for (worker, member) in &mut self.members {
@@ -124,9 +132,11 @@ impl Membership {
             }
             member.overdue |= read.began >= member.changed + dead_after;
         }
+        emptied
     }
 
-    fn observe_held(&mut self, lease: &LeaseSeen, holder: &WorkerId, read: Read) {
+    /// Says whether the lease had been fenced before. The renewal that meets a fence fails, and with it the worker's shards.
+    fn observe_held(&mut self, lease: &LeaseSeen, holder: &WorkerId, read: Read) -> bool {
         let fresh = || Member {
             lease: Lease::Held { renewal: lease.renewal.clone(), version: lease.version.clone() },
             changed: read.ended,
@@ -138,8 +148,13 @@ impl Membership {
                 version.clone_from(&lease.version);
                 member.overdue |= read.began >= member.changed + self.timers.dead_after;
             }
-            _ => *member = fresh(),
+            before => {
+                let fenced = *before == Lease::Fenced;
+                *member = fresh();
+                return fenced;
+            }
         }
+        false
     }
 
     /// The fence succeeded: the lease can't be renewed under the version we saw.
@@ -183,9 +198,9 @@ impl Membership {
         self.members.get(worker).is_some_and(|member| member.lease == Lease::Released)
     }
 
-    /// Time since the last renewal that was seen.
-    pub fn silent_for(&self, worker: &WorkerId, now: Instant) -> Option<Duration> {
-        Some(now.saturating_duration_since(self.members.get(worker)?.changed))
+    /// When the last renewal was first seen.
+    pub fn last_seen(&self, worker: &WorkerId) -> Option<Instant> {
+        Some(self.members.get(worker)?.changed)
     }
 
     /// All workers with their states.
@@ -285,6 +300,18 @@ mod tests {
         world.members.fenced(&worker("a", "1"));
         assert_eq!(world.state("1", 8), State::Expired);
         assert_eq!(world.state("1", 9), State::Dead);
+    }
+
+    #[test]
+    fn worker_that_takes_its_lease_again_after_a_fence_holds_nothing() {
+        let mut world = World::new();
+        world.read(&[held("1", "r1")], 0, 0);
+        world.read(&[held("1", "r2")], 1, 1);
+        world.members.fenced(&worker("a", "1"));
+        let read = Read { began: world.at(3), ended: world.at(3) };
+        assert_eq!(world.members.observe(&[held("1", "r3")], read, []), [worker("a", "1")]);
+        assert_eq!(world.state("1", 3), State::Ready);
+        assert!(world.members.observe(&[held("1", "r4")], read, []).is_empty());
     }
 
     #[test]

@@ -114,18 +114,15 @@ impl Coordinator {
             metrics,
         };
         let term = Terms { config, context, campaign, client, door, role };
-        let served = tokio::select! {
-            () = term.run(&shutdown) => None,
-            served = &mut serving => Some(served),
+        let ended = tokio::select! {
+            () = term.run(&shutdown) => {
+                stop_server.cancel();
+                serving.await
+            }
+            ended = &mut serving => ended,
         };
-        if let Some(served) = served {
-            return served.map_or(Ok(()), |served| served.map_err(Error::Serve));
-        }
-        stop_server.cancel();
-        match serving.await {
-            Ok(served) => served.map_err(Error::Serve),
-            Err(_) => Ok(()),
-        }
+        // A panic of the server has been printed; there is nothing to add.
+        ended.map_or(Ok(()), |result| result.map_err(Error::Serve))
     }
 }
 
@@ -214,10 +211,10 @@ impl Terms {
         let known = map.as_ref().map(|map| map.kinds.clone()).unwrap_or_default();
         let (kinds, kinds_seen) = watch::channel(known);
         let (namespaces, namespaces_seen) = watch::channel(BTreeSet::new());
-        let (changed, changes) = mpsc::channel(CHANGED);
+        let (names, changed) = mpsc::channel(CHANGED);
         let (installed, installed_seen) = watch::channel(Installed::default());
         let incoming = Door::open(&self.door, closed);
-        let inputs = Inputs { incoming, kinds: kinds_seen, namespaces: namespaces_seen, changed: changes };
+        let inputs = Inputs { incoming, kinds: kinds_seen, namespaces: namespaces_seen, changed };
 
         // All end with the set.
         let mut tasks = JoinSet::new();
@@ -236,7 +233,7 @@ impl Terms {
         tasks.spawn(discovery.run(map.is_none()));
         tasks.spawn(Installer { client: self.client.clone(), catalog, pattern, metrics, installed }.run());
         tasks.spawn(watches::namespaces(self.client.clone(), namespaces));
-        tasks.spawn(watches::references(self.client.clone(), wants, changed));
+        tasks.spawn(watches::references(self.client.clone(), wants, names));
         leader.run(inputs, stop.clone()).await
     }
 }

@@ -204,7 +204,7 @@ pub(crate) async fn serve(
         .add_service(service)
         .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop.clone().cancelled_owned());
     tokio::select! {
-        served = serving => served,
+        ended = serving => ended,
         () = report => Ok(()),
         // Streams of workers that don't close their side are not waited for.
         () = async { stop.cancelled().await; tokio::time::sleep(Duration::from_secs(1)).await } => Ok(()),

@@ -4,6 +4,8 @@
 //! the present one. All of the fleet's safety stands on this.
 
 mod kubernetes;
+#[cfg(test)]
+pub(crate) mod memory;
 
 use std::fmt;
 use std::time::Duration;

@@ -5,6 +5,10 @@
 mod crds;
 #[path = "coordinator_fleet/members.rs"]
 mod members;
+#[path = "coordinator_fleet/outage.rs"]
+mod outage;
+#[path = "coordinator_fleet/store.rs"]
+mod store;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -38,8 +42,10 @@ async fn standby_takes_over_from_a_killed_leader_and_moves_nothing() {
     eprintln!("take-over of leadership after a kill: {took:?}");
     assert!(took < Duration::from_secs(10), "{took:?}");
     assert!(next > term);
-    eventually("new leader wrote the map", SOON, async || (stored_map(cluster, &namespace).await?.term == next).then_some(()))
-        .await;
+    eventually("new leader wrote the map", SOON, async || {
+        (stored_map(cluster, &namespace).await?.term == next).then_some(())
+    })
+    .await;
     // Long enough for a second thought of the new leader.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let after = stored_map(cluster, &namespace).await.unwrap();
@@ -118,13 +124,15 @@ async fn crashed_workers_shards_are_taken_uncleanly_within_ten_seconds() {
     let mut leader = Member::start(cluster, &namespace, "c", |_| ());
     leader.leads(SOON).await;
     let population = Arc::new(Mutex::new(objects(12, 5)));
-    let workers: Vec<_> =
-        (0..2).map(|index| Worker::start_mortal(cluster, &namespace, &format!("w{index}"), population.clone())).collect();
+    let workers: Vec<_> = (0..2)
+        .map(|index| Worker::start_mortal(cluster, &namespace, &format!("w{index}"), population.clone()))
+        .collect();
     let even = |workers: &[Worker]| workers.iter().all(|worker| (25..=35).contains(&worker.owns()));
     eventually("sixty objects are shared by two workers", SOON, async || even(&workers).then_some(())).await;
     let [crashing, staying] = workers.try_into().unwrap_or_else(|_| panic!("two workers"));
     let crashed = crashing.crash();
-    eventually("the other has all objects", Duration::from_secs(15), async || (staying.owns() == 60).then_some(())).await;
+    eventually("the other has all objects", Duration::from_secs(15), async || (staying.owns() == 60).then_some(()))
+        .await;
     let took = crashed.elapsed();
     eprintln!("take-over of a crashed worker's shards: {took:?}");
     assert!(took < Duration::from_secs(10), "{took:?}");

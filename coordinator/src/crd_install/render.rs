@@ -20,8 +20,8 @@ pub(super) fn is_managed(metadata: &ObjectMeta) -> bool {
 /// Puts the hash of an object on it.
 pub(super) fn hashed(mut object: Value) -> Value {
     let digest = Sha256::digest(object.to_string());
-    let hash: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    object["metadata"]["annotations"][HASH] = hash.into();
+    let first = digest.first_chunk().map_or(0, |bytes: &[u8; 8]| u64::from_be_bytes(*bytes));
+    object["metadata"]["annotations"][HASH] = format!("{first:016x}").into();
     object
 }
 

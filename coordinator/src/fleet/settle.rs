@@ -34,7 +34,7 @@ impl Fleet {
             if self.members.state(owner, now) != State::Dead {
                 continue;
             }
-            let since = now - self.members.silent_for(owner, now).unwrap_or_default();
+            let since = self.members.last_seen(owner).unwrap_or(now);
             if let Some(tenure) = self.tenures.get_mut(&shard.range.start) {
                 tenure.owner_died(self.members.released(owner), since);
             }
@@ -72,7 +72,7 @@ impl Fleet {
         if !self.members.has_read() {
             return;
         }
-        let unheard = |worker: &WorkerId| !self.peers.contains_key(worker);
+        let unheard = |worker: &WorkerId| !self.peers.contains_key(worker) && !self.excused.contains(worker);
         let waited_for: Vec<WorkerId> = if self.adopting {
             let alive = self.members.states(now).filter(|(worker, state)| *state != State::Dead && unheard(worker));
             alive.map(|(worker, _)| worker.clone()).collect()

@@ -75,3 +75,71 @@ impl MapWriter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use flotilla_proto::{Key, WorkerId};
+
+    use super::*;
+    use crate::store::memory::Memory;
+
+    fn map(term: u64, owner: &str) -> ShardMap {
+        let mut map = ShardMap::default();
+        map.term = Term(term);
+        map.assign(Key::MIN, Some(WorkerId::new(owner, "1")));
+        map
+    }
+
+    async fn stored(store: &Memory) -> (Version, ShardMap) {
+        let found = store.map().await.unwrap().unwrap();
+        (found.version, found.record.unwrap())
+    }
+
+    /// A writer of term 2 that read what the leader of term 1 had left.
+    async fn writer(store: &Arc<Memory>) -> MapWriter {
+        store.put_map(&map(1, "a"), None).await.unwrap();
+        let (version, base) = stored(store).await;
+        MapWriter::new(store.clone(), Term(2), Some(version), Some(base))
+    }
+
+    #[tokio::test]
+    async fn write_whose_answer_was_lost_counts_if_it_arrived() {
+        let store = Arc::new(Memory::default());
+        let writer = writer(&store).await;
+        store.lose_answers(1);
+        let Wrote::Yes(version) = writer.write(map(2, "b")).await else { panic!("superseded") };
+        assert_eq!((version, map(2, "b")), stored(&store).await);
+    }
+
+    #[tokio::test]
+    async fn former_leaders_late_write_ends_the_term() {
+        let store = Arc::new(Memory::default());
+        let writer = writer(&store).await;
+        let (version, _) = stored(&store).await;
+        store.put_map(&map(1, "c"), Some(&version)).await.unwrap();
+        assert!(matches!(writer.write(map(2, "b")).await, Wrote::Superseded(Term(1))));
+        assert_eq!(stored(&store).await.1, map(1, "c"), "what the former leader granted is still there");
+    }
+
+    #[tokio::test]
+    async fn later_leader_ends_the_term() {
+        let store = Arc::new(Memory::default());
+        let mut writer = writer(&store).await;
+        let Wrote::Yes(version) = writer.clone().write(map(2, "b")).await else { panic!("superseded") };
+        writer.written(version.clone());
+        store.put_map(&map(3, "d"), Some(&version)).await.unwrap();
+        assert!(matches!(writer.write(map(2, "e")).await, Wrote::Superseded(Term(3))));
+    }
+
+    #[tokio::test]
+    async fn map_that_was_touched_or_deleted_by_hand_is_written_again() {
+        let store = Arc::new(Memory::default());
+        let mut writer = writer(&store).await;
+        store.touch_map();
+        let Wrote::Yes(version) = writer.clone().write(map(2, "b")).await else { panic!("superseded") };
+        writer.written(version);
+        store.delete_map();
+        assert!(matches!(writer.write(map(2, "c")).await, Wrote::Yes(_)));
+        assert_eq!(stored(&store).await.1, map(2, "c"));
+    }
+}

@@ -294,7 +294,12 @@ fn pieces_that_even_nothing_out_stay_where_they_are() {
         cuts: Vec::new(),
     };
     // One shard that cannot be cut makes the load uneven, and the crumbs beside it are no cure.
-    let shards = vec![shard(0, Some(1), 0, 100.0), shard(1, Some(2), 0, 0.01), shard(2, Some(3), 0, 0.02), shard(3, None, 1, 10.0)];
+    let shards = vec![
+        shard(0, Some(1), 0, 100.0),
+        shard(1, Some(2), 0, 0.01),
+        shard(2, Some(3), 0, 0.02),
+        shard(3, None, 1, 10.0),
+    ];
     let plan = plan(&View { workers, shards, balancing: false, loads_known: true });
     assert!(plan.steps.is_empty(), "{plan}");
 }

@@ -72,7 +72,8 @@ async fn installed_crds_are_written_once() {
     };
     let writes = |name: &str| {
         let events = cluster.audit_events().unwrap();
-        let about = |resource| events.iter().filter(|event| event.is_write() && event.is_about(resource, "", name)).count();
+        let about =
+            |resource| events.iter().filter(|event| event.is_write() && event.is_about(resource, "", name)).count();
         about("customresourcedefinitions") + about("validatingadmissionpolicies")
     };
     let first = install();
@@ -102,9 +103,7 @@ async fn asos_crd_loses_its_webhook_and_keeps_what_is_stored() {
     let namespace = cluster.namespace("aso").await.unwrap();
     let name = "userassignedidentities.managedidentity.azure.com";
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
-    let version = |name: &str, storage: bool| {
-        json!({"name": name, "served": true, "storage": storage, "schema": schema, "subresources": {"status": {}}})
-    };
+    let version = |name: &str, storage: bool| json!({"name": name, "served": true, "storage": storage, "schema": schema, "subresources": {"status": {}}});
     let asos: Value = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {

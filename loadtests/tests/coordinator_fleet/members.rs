@@ -11,7 +11,7 @@ use flotilla_loadtests::control_plane::ControlPlane;
 use flotilla_proto::{GroupKind, Key, KeyRange, Term, WorkerId, v1};
 use flotilla_worker::fleet::leader::Finder;
 use flotilla_worker::fleet::lease::{Keeper, Timers};
-use flotilla_worker::fleet::stream::{Reports, Stream};
+use flotilla_worker::fleet::stream::{Reports, Stream, Tls};
 use flotilla_worker::fleet::{Event, Shards};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -102,22 +102,42 @@ pub(crate) struct Worker {
 impl Worker {
     /// All workers of a fleet see the same objects, each those in its shards.
     pub(crate) fn start(cluster: &ControlPlane, namespace: &str, pod: &str, objects: Arc<Mutex<Vec<Key>>>) -> Self {
+        Self::start_immortal(cluster, namespace, pod, objects, None)
+    }
+
+    /// A worker with a certificate.
+    pub(crate) fn start_with_tls(cluster: &ControlPlane, namespace: &str, pod: &str, tls: Tls) -> Self {
+        Self::start_immortal(cluster, namespace, pod, Arc::default(), Some(tls))
+    }
+
+    fn start_immortal(
+        cluster: &ControlPlane,
+        namespace: &str,
+        pod: &str,
+        objects: Arc<Mutex<Vec<Key>>>,
+        tls: Option<Tls>,
+    ) -> Self {
         let id = WorkerId::new(pod, &uuid::Uuid::new_v4().simple().to_string()[..8]);
         let shards = Shards::new();
         let config = cluster.client_config().clone();
         let lease = Keeper::start(config, namespace, id.clone(), Timers::default(), shards.clone());
         let lease = lease.expect("a thread for the lease");
         let losses = lease.losses();
-        Self { lease: Some(lease), ..Self::with(cluster, namespace, id, shards, losses, objects) }
+        Self { lease: Some(lease), ..Self::with(cluster, namespace, id, shards, losses, objects, tls) }
     }
 
     /// A worker that can crash.
-    pub(crate) fn start_mortal(cluster: &ControlPlane, namespace: &str, pod: &str, objects: Arc<Mutex<Vec<Key>>>) -> Self {
+    pub(crate) fn start_mortal(
+        cluster: &ControlPlane,
+        namespace: &str,
+        pod: &str,
+        objects: Arc<Mutex<Vec<Key>>>,
+    ) -> Self {
         let id = WorkerId::new(pod, &uuid::Uuid::new_v4().simple().to_string()[..8]);
         let shards = Shards::new();
         let lease = tokio::spawn(renew(cluster.client(), namespace.to_owned(), id.clone(), shards.clone()));
         let (_never, losses) = watch::channel(0);
-        let mut worker = Self::with(cluster, namespace, id, shards, losses, objects);
+        let mut worker = Self::with(cluster, namespace, id, shards, losses, objects, None);
         worker.tasks.push(lease);
         worker
     }
@@ -129,6 +149,7 @@ impl Worker {
         shards: Shards,
         losses: watch::Receiver<u64>,
         objects: Arc<Mutex<Vec<Key>>>,
+        tls: Option<Tls>,
     ) -> Self {
         let told: Arc<Mutex<Told>> = Arc::default();
         let (events, mut heard) = mpsc::channel(64);
@@ -141,7 +162,7 @@ impl Worker {
         let stream = Stream {
             worker: id,
             shards: shards.clone(),
-            tls: None,
+            tls,
             finder: Finder::new(cluster.client(), namespace),
             losses,
             events,

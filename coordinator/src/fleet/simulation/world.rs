@@ -37,6 +37,8 @@ pub(super) struct Worker {
     pub(super) alive: bool,
     /// Answers no Revoke.
     pub(super) hung: bool,
+    /// Never reaches a leader.
+    pub(super) mute: bool,
     /// When the last renewal that succeeded began, on its own clock.
     renewed: Option<Instant>,
     pub(super) held: Vec<(KeyRange, Epoch)>,
@@ -53,14 +55,20 @@ impl Worker {
         self.alive && valid && self.held.iter().any(|(range, _)| range.contains(key))
     }
 
-    fn forget(&mut self) {
-        self.incarnation += 1;
-        self.id = WorkerId::new(&self.pod, &self.incarnation.to_string());
+    /// Its lease was taken away. It stays who it is and begins again.
+    fn lose_all(&mut self) {
         self.held.clear();
-        self.seen.clear();
         self.renewed = None;
         self.stream = None;
         self.to_release.clear();
+    }
+
+    /// Another process in the same pod.
+    fn begin_anew(&mut self) {
+        self.lose_all();
+        self.incarnation += 1;
+        self.id = WorkerId::new(&self.pod, &self.incarnation.to_string());
+        self.seen.clear();
     }
 
     fn obey(&mut self, message: ToWorker) {
@@ -162,6 +170,7 @@ impl World {
                 incarnation: 0,
                 alive: true,
                 hung: false,
+                mute: false,
                 renewed: None,
                 held: Vec::new(),
                 seen: Vec::new(),
@@ -238,7 +247,7 @@ impl World {
                     }
                 }
                 Action::Close { stream, .. } => {
-                    self.streams[usize::try_from(stream.0).expect("few streams")].broken = true
+                    self.streams[usize::try_from(stream.0).expect("few streams")].broken = true;
                 }
                 Action::Note(_) => {}
             }
@@ -325,7 +334,7 @@ impl World {
         let lease = self.leases.get(&worker.pod);
         // A new process takes the lease over; one that had it may only go on with it.
         if !first && lease.and_then(|lease| lease.holder.as_ref()) != Some(&worker.id) {
-            worker.forget();
+            worker.lose_all();
             return;
         }
         worker.renewed = Some(if first { self.now } else { began });
@@ -336,7 +345,11 @@ impl World {
     /// A worker opens a stream to the newest leader and says Hello.
     pub(super) fn join(&mut self, index: usize) {
         let leader = self.leaders.len().saturating_sub(1);
-        if !self.workers[index].alive || !self.newest_leads() || self.workers[index].renewed.is_none() {
+        if !self.workers[index].alive
+            || self.workers[index].mute
+            || !self.newest_leads()
+            || self.workers[index].renewed.is_none()
+        {
             return;
         }
         let stream = StreamId(self.streams.len() as u64);
@@ -460,7 +473,7 @@ impl World {
 
     pub(super) fn restart(&mut self, worker: usize) {
         self.crash(worker);
-        self.workers[worker].forget();
+        self.workers[worker].begin_anew();
         self.workers[worker].alive = true;
         self.workers[worker].hung = false;
     }
