@@ -129,7 +129,14 @@ impl Api {
     }
 
     /// Writes an object with further query parameters.
-    pub(crate) async fn write_with(&self, at: Target<'_>, write: Write, manager: &str, body: &Value, query: &str) -> Answer {
+    pub(crate) async fn write_with(
+        &self,
+        at: Target<'_>,
+        write: Write,
+        manager: &str,
+        body: &Value,
+        query: &str,
+    ) -> Answer {
         self.write_at(&self.path(at, write != Write::Create), write, manager, body, query).await
     }
 

@@ -28,14 +28,19 @@ async fn set(api: &Api, at: Target<'_>, sign: Sign, id: &str) {
 async fn refused(api: &Api, at: Target<'_>, spec: Value, names: &str) {
     let answer = api.merge(at, &json!({ "spec": spec })).await;
     let Err(Refused { code, message }) = answer else { panic!("{} took {spec}", at.kind.name()) };
-    assert!(code == 422 && message.contains("can not change once the resource exists") && message.contains(names), "{message}");
+    assert!(
+        code == 422 && message.contains("cannot change once the resource exists") && message.contains(names),
+        "{message}"
+    );
 }
 
 #[tokio::test]
 async fn azure_name_and_owner_are_fixed_once_the_resource_exists() {
     let world = world().await;
     let api = world.api("identity").await;
-    for (i, name) in ["StorageAccount", "ContainerApp", "VirtualNetworksSubnet", "UserAssignedIdentity"].iter().enumerate() {
+    for (i, name) in
+        ["StorageAccount", "ContainerApp", "VirtualNetworksSubnet", "UserAssignedIdentity"].iter().enumerate()
+    {
         for sign in [Sign::Annotation, Sign::Status] {
             let kind = world.kind(name);
             let versions = kind.versions();

@@ -1,11 +1,14 @@
 //! Every CRD is accepted, and installing again changes nothing.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
-use flotilla_crds::admission;
+use flotilla_loadtests::control_plane::audit::Event;
 use serde_json::Value;
 
 use super::world::{condition, world};
+
+const LAST: &str = "validatingadmissionpolicybindings";
 
 #[tokio::test]
 async fn every_crd_is_accepted_and_served() {
@@ -27,7 +30,7 @@ async fn every_crd_is_accepted_and_served() {
 }
 
 #[tokio::test]
-async fn installing_again_changes_nothing() {
+async fn next_leader_writes_nothing() {
     let world = world().await;
     let api = world.api("install").await;
     let versions = |crds: Vec<Value>| -> BTreeMap<String, String> {
@@ -35,15 +38,26 @@ async fn installing_again_changes_nothing() {
         crds.iter().map(|crd| (text(&crd["metadata"]["name"]), text(&crd["metadata"]["resourceVersion"]))).collect()
     };
     let before = versions(api.crds().await);
+    let from = world.control_plane.audit_events().unwrap().len();
+    let since = || world.control_plane.audit_events().unwrap().split_off(from);
+    let of = |event: &Event, resources: &[&str]| {
+        event.object.as_ref().is_some_and(|object| resources.contains(&object.resource.as_str()))
+    };
 
-    for kind in &world.kinds {
-        api.install(&kind.crd()).await.unwrap();
-    }
-    for object in admission::policies(world.kinds.iter().map(|kind| kind.entry())) {
-        let first = api.install(&object).await.unwrap();
-        let second = api.install(&object).await.unwrap();
-        assert_eq!(first["metadata"]["resourceVersion"], second["metadata"]["resourceVersion"], "{}", object["kind"]);
-    }
+    world
+        .lead(async {
+            // The last thing that an installer looks at.
+            let deadline = Instant::now() + Duration::from_mins(1);
+            while !since().iter().any(|event| of(event, &[LAST])) {
+                assert!(Instant::now() < deadline, "no look at the {LAST}");
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        })
+        .await;
 
+    let installed = ["customresourcedefinitions", "validatingadmissionpolicies", LAST];
+    let events = since();
+    let writes: Vec<_> = events.iter().filter(|event| event.is_write() && of(event, &installed)).collect();
+    assert!(writes.is_empty(), "{writes:?}");
     assert_eq!(versions(api.crds().await), before);
 }

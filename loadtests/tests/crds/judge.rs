@@ -78,7 +78,9 @@ fn keeps(schema: &Value, value: &Value) -> bool {
     let length = |length: usize| f64::from(u32::try_from(length).unwrap());
     let of_enum = schema["enum"].as_array().is_none_or(|values| values.contains(value));
     let forms = schema["oneOf"].as_array().is_none_or(|forms| {
-        let has = |form: &&Value| form["required"].as_array().unwrap().iter().all(|name| value.get(name.as_str().unwrap()).is_some());
+        let has = |form: &&Value| {
+            form["required"].as_array().unwrap().iter().all(|name| value.get(name.as_str().unwrap()).is_some())
+        };
         forms.iter().filter(has).count() == 1
     });
     of_enum

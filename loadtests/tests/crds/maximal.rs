@@ -99,7 +99,8 @@ fn text(schema: &Value, path: &str, number: u64) -> String {
 /// FNV-1a of the path, and of the variant where the value is to differ between variants.
 fn seed(path: &str, variant: u64) -> u64 {
     let hash = |text: &str| {
-        text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+        text.bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
     };
     let fixed = path == "spec.azureName" || path.starts_with("spec.owner") || path.ends_with(".name");
     let always = path.starts_with("spec.operatorSpec") && path.ends_with(".value");

@@ -44,8 +44,19 @@ fn structure(schema: &Value) -> Value {
             let rule = |name: &str| {
                 matches!(
                     name,
-                    "required" | "enum" | "pattern" | "minimum" | "maximum" | "minLength" | "maxLength" | "minItems"
-                        | "maxItems" | "oneOf" | "anyOf" | "not" | "x-kubernetes-validations"
+                    "required"
+                        | "enum"
+                        | "pattern"
+                        | "minimum"
+                        | "maximum"
+                        | "minLength"
+                        | "maxLength"
+                        | "minItems"
+                        | "maxItems"
+                        | "oneOf"
+                        | "anyOf"
+                        | "not"
+                        | "x-kubernetes-validations"
                 )
             };
             let keep = |(name, inner): (&String, &Value)| match (name.as_str(), inner) {

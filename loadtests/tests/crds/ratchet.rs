@@ -12,7 +12,8 @@ async fn object_that_breaks_our_rules_can_be_labelled_mended_and_deleted() {
     let (api, kind) = (world.older(), world.kind("StorageAccount"));
     for version in kind.versions() {
         let at = Target { kind, version: version.name(), name: BROKEN };
-        let metadata = json!({ "metadata": { "labels": { "through": version.name() }, "finalizers": ["flotilla.dev/a"] } });
+        let metadata =
+            json!({ "metadata": { "labels": { "through": version.name() }, "finalizers": ["flotilla.dev/a"] } });
         api.merge(at, &metadata).await.unwrap();
         let mut read = api.get(at).await;
         read["metadata"]["annotations"]["through"] = json!(version.name());

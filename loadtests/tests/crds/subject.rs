@@ -31,8 +31,7 @@ pub(crate) enum Act {
 }
 
 /// Every act.
-pub(crate) const ACTS: [Act; 6] =
-    [Act::Label, Act::Update, Act::Touch, Act::Edit, Act::ClientApply, Act::ServerApply];
+pub(crate) const ACTS: [Act; 6] = [Act::Label, Act::Update, Act::Touch, Act::Edit, Act::ClientApply, Act::ServerApply];
 
 /// How an object comes to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

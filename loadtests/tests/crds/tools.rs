@@ -125,8 +125,14 @@ async fn everyday_commands_lose_nothing() {
     let read = kubectl_fields(&kubectl).await;
     assert_eq!((&read["spec"], version(&read)), (&old["spec"], "v20230101".to_owned()));
 
+    // To the server, what the client applied is somebody else's: server-side apply must take it over in its own version first.
     pause().await;
-    kubectl.ok(&["apply", "--server-side", "--force-conflicts", "-f", &kubectl.file(&new)]).await;
+    let server_side = ["apply", "--server-side", "--force-conflicts", "-f"];
+    let file = kubectl.file(&new);
+    let early = kubectl.run(&[&server_side[..], &[&file]].concat()).await;
+    assert!(early.err.contains("sku.tier does not exist in v20250601, but in v20230101"), "{early:?}");
+    kubectl.ok(&[&server_side[..], &[&kubectl.file(&renamed)]].concat()).await;
+    kubectl.ok(&[&server_side[..], &[&kubectl.file(&new)]].concat()).await;
     let read = kubectl_fields(&kubectl).await;
     assert_eq!((&read["spec"], version(&read)), (&new["spec"], NEW.to_owned()));
 }

@@ -102,7 +102,8 @@ async fn run(api: &Api, cases: Vec<Case>) {
     let kinds = cases.iter().map(|case| case.kind.name()).collect::<BTreeSet<_>>().len();
     let took = started.elapsed().as_secs_f64();
     println!("{} objects of {kinds} kinds, {refused} changes refused, {took:.1} s", cases.len());
-    let failures: Vec<String> = outcomes.iter().filter_map(|outcome| Some(outcome.as_ref().err()?.to_string())).collect();
+    let failures: Vec<String> =
+        outcomes.iter().filter_map(|outcome| Some(outcome.as_ref().err()?.to_string())).collect();
     assert!(failures.is_empty(), "{} cases failed:\n{}", failures.len(), failures.join("\n"));
 }
 

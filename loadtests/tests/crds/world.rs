@@ -3,20 +3,22 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flotilla_coordinator::{Config, Coordinator};
 use flotilla_crds::{Catalog, Kind, Pattern, admission};
 use flotilla_loadtests::control_plane::ControlPlane;
-use futures::stream::{self, StreamExt};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
 
-use super::api::Api;
-use super::older;
+use super::api::{Api, Target};
+use super::{maximal, older};
 
 /// The kinds that these tests are about.
-pub(crate) const PATTERN: &str = "resources.azure.com/*;app.azure.com/*;storage.azure.com/*;managedidentity.azure.com/*;network.azure.com/*";
+pub(crate) const PATTERN: &str =
+    "resources.azure.com/*;app.azure.com/*;storage.azure.com/*;managedidentity.azure.com/*;network.azure.com/*";
 
 /// How long the API server may take to serve what it accepted, while other programs use the machine, too.
-const SERVED_WITHIN: Duration = Duration::from_mins(1);
+const SERVED_WITHIN: Duration = Duration::from_mins(2);
 
 /// An API server with our CRDs and policies.
 pub(crate) struct World {
@@ -46,39 +48,58 @@ impl World {
         let api = Api::new(control_plane, control_plane.namespace("older").await.unwrap());
         older::leave_behind(&api, catalog).await;
         let started = Instant::now();
-        stream::iter(&kinds)
-            .for_each_concurrent(4, |kind| async {
-                let crd = kind.crd();
-                if let Err(refused) = api.install(&crd).await {
-                    panic!("{}: {refused}", crd["metadata"]["name"]);
-                }
-            })
-            .await;
-        for object in admission::policies(kinds.iter().map(|kind| kind.entry())) {
-            if let Err(refused) = api.install(&object).await {
-                panic!("{}: {refused}", object["kind"]);
-            }
-        }
         let world = Self { control_plane, kinds, older: api.namespace.clone(), took: Duration::ZERO };
-        world.wait_until_served(&api).await;
+        world.lead(world.wait_until_served(&api)).await;
         Self { took: started.elapsed(), ..world }
+    }
+
+    /// Lets a coordinator lead, which installs, until something is done.
+    pub(crate) async fn lead(&self, until: impl Future<Output = ()>) {
+        let any_port = "127.0.0.1:0".parse().unwrap();
+        let kube = self.control_plane.client_config().clone();
+        let mut config = Config::new(kube, &self.older, "crds", any_port);
+        config.crd_pattern = Pattern::parse(PATTERN).unwrap();
+        let stop = CancellationToken::new();
+        let coordinator = Coordinator::new(config).run(stop.clone());
+        let (ended, ()) = futures::join!(coordinator, async {
+            until.await;
+            stop.cancel();
+        });
+        ended.unwrap();
     }
 
     async fn wait_until_served(&self, api: &Api) {
         let deadline = Instant::now() + SERVED_WITHIN;
         loop {
-            let crds = api.crds().await;
-            let waiting: Vec<&str> = crds
-                .iter()
-                .filter(|crd| condition(crd, "Established") != Some("True"))
-                .filter_map(|crd| crd["metadata"]["name"].as_str())
-                .collect();
-            if crds.len() >= self.kinds.len() && waiting.is_empty() {
+            let waiting = self.waits_for(api).await;
+            if waiting.is_empty() {
                 return;
             }
             assert!(Instant::now() < deadline, "not served: {waiting:?}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_millis(250)).await;
         }
+    }
+
+    /// CRDs that are not served yet, and the policy as long as it lets a bad owner pass: it is installed last.
+    async fn waits_for(&self, api: &Api) -> Vec<String> {
+        let crds = api.crds().await;
+        let served = |name: &String| {
+            let crd = crds.iter().find(|crd| crd["metadata"]["name"] == **name);
+            crd.is_some_and(|crd| condition(crd, "Established") == Some("True"))
+        };
+        let names = self.kinds.iter().map(|kind| kind.entry().crd_name());
+        let mut waiting: Vec<String> = names.filter(|name| !served(name)).collect();
+        if waiting.is_empty() {
+            let kind = self.kind("StorageAccount");
+            let version = kind.versions().last().unwrap().name();
+            let mut spec = maximal::spec(&kind.own_spec_schema(version).unwrap(), 0);
+            spec["owner"] = json!({});
+            let asked = api.would_create(Target { kind, version, name: "asks" }, &spec).await;
+            if asked.is_ok() {
+                waiting.push(admission::POLICY.to_owned());
+            }
+        }
+        waiting
     }
 
     /// A client for the namespace with what is there from before.
