@@ -66,8 +66,10 @@ chaos: setup build ## Kill coordinators and workers under load, and check that n
 	@exec $(BIN)/chaos
 
 .PHONY: bench
-bench: setup ## Measure it, as docs/benchmarks.md shows
-	cargo run --release -p flotilla-loadtests --bin bench
+bench: setup ## Measure it, as docs/benchmarks.md shows; SHORT=1 takes a minute and shows less
+	@scripts/setup valgrind
+	cargo build --release --workspace --bins
+	@exec $(BIN:debug=release)/bench $(if $(SHORT),--short)
 
 .PHONY: catalog
 catalog: build ## Remake the catalog of Azure's types; TYPES names the folder with the type data

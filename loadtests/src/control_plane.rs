@@ -185,6 +185,11 @@ impl ControlPlane {
         self.layout.etcd_url()
     }
 
+    /// The API server's process id, while it runs.
+    pub async fn api_server_id(&self) -> Option<u32> {
+        self.api_server.lock().await.as_ref().map(Process::id)
+    }
+
     /// Makes a namespace that nobody else uses; its name starts with `prefix`.
     pub async fn namespace(&self, prefix: &str) -> Result<String, Error> {
         let metadata = ObjectMeta { generate_name: Some(format!("{prefix}-")), ..ObjectMeta::default() };

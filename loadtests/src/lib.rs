@@ -1,6 +1,7 @@
 //! The local world: a real control plane, the ARM simulator, and the scenarios run against them.
 
 pub mod armsim;
+pub mod bench;
 pub mod cluster;
 pub mod control_plane;
 pub mod demo;
