@@ -11,6 +11,10 @@ use flotilla_proto::{Limit, WorkerId};
 
 use super::members::Members;
 
+/// Part of a bucket that is left for what others may have spent since ARM said how much there is. Costs nothing while
+/// nobody else spends: then ARM's bucket settles a little higher.
+const KEPT: f64 = 0.02;
+
 /// Tokens in a worker's hands, spent or not.
 #[derive(Clone, Debug)]
 struct Outstanding {
@@ -142,7 +146,8 @@ impl Bucket {
             self.cap();
             return;
         }
-        self.level = self.level.min(remaining - f64::from(self.in_hands()));
+        let left = remaining - f64::from(self.in_hands()) - self.limit.capacity * KEPT;
+        self.level = self.level.min(left);
     }
 
     /// ARM refused a call: it holds nothing, and nobody should call before `until`. Says how much longer that makes the

@@ -16,11 +16,13 @@ const AHEAD: f64 = 0.5;
 /// The demand of the last second decides how much is asked for ahead.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Tokens of one grant that are left.
+/// Tokens of one grant.
 #[derive(Clone, Copy, Debug)]
 struct Purse {
     grant: u64,
     left: u32,
+    /// Calls that have begun and have no answer yet.
+    flying: u32,
     ends: Instant,
 }
 
@@ -80,6 +82,7 @@ impl Bucket {
     pub(super) fn take_granted(&mut self, now: Instant) -> Option<Source> {
         let purse = self.purses.iter_mut().filter(|purse| purse.left > 0 && now < purse.ends).min_by_key(|p| p.ends)?;
         purse.left -= 1;
+        purse.flying += 1;
         let grant = purse.grant;
         self.count(now);
         Some(Source::Grant(grant))
@@ -100,10 +103,11 @@ impl Bucket {
         self.share = None;
     }
 
-    /// A call was not made after all. A grant that is over keeps the token as spent.
-    pub(super) fn take_back(&mut self, grant: u64) {
+    /// A call has its answer, or was not made after all. A grant that is over keeps the token as spent.
+    pub(super) fn finished(&mut self, grant: u64, used: bool) {
         if let Some(purse) = self.purses.iter_mut().find(|purse| purse.grant == grant) {
-            purse.left += 1;
+            purse.flying -= 1;
+            purse.left += u32::from(!used);
         }
     }
 
@@ -117,7 +121,7 @@ impl Bucket {
         self.asked.unanswered = false;
         self.asked.standing = self.asked.standing.saturating_sub(tokens);
         if tokens > 0 {
-            self.purses.push_back(Purse { grant, left: tokens, ends });
+            self.purses.push_back(Purse { grant, left: tokens, flying: 0, ends });
         }
     }
 
@@ -129,7 +133,7 @@ impl Bucket {
             let ended = now >= purse.ends;
             // A fresh grant is not idle: the call it was asked for may be on its way.
             let unwanted = idle && purse.ends.saturating_duration_since(now) < options.keep_idle * 3;
-            let over = purse.left == 0 || ended || unwanted;
+            let over = ended || purse.flying == 0 && (purse.left == 0 || unwanted);
             if over {
                 settled.push(Settled { grant: purse.grant, unused: purse.left, ended: ended && purse.left > 0 });
             }
@@ -156,7 +160,7 @@ impl Bucket {
     /// Calls waiting, and those expected while the answer is on its way, less what is in hand.
     fn wants(&mut self, now: Instant) -> u32 {
         self.roll(now);
-        let waiting = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
+        let waiting = u32::try_from(self.queue.waiting()).unwrap_or(u32::MAX);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and casts saturate")]
         let ahead = (f64::from(self.taken.0.max(self.taken.1)) * AHEAD) as u32;
         waiting.saturating_add(ahead).saturating_sub(self.in_hand(now))

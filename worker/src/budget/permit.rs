@@ -7,13 +7,15 @@ use super::spender::Budget;
 
 /// One call to ARM may be made, now.
 ///
-/// Dropping it counts as having made the call: what is not known to be unused counts as spent.
+/// Hold it until the answer was observed: till then the token counts as being in our hands, so that ARM's word on what is
+/// left is not taken to include it. Dropping it counts as having made the call: what is not known to be unused is spent.
 #[must_use = "a permit that is not used should be given back"]
 #[derive(Debug)]
 pub struct Permit {
-    pub(super) budget: Budget,
-    pub(super) bucket: BucketKey,
-    pub(super) source: Source,
+    budget: Budget,
+    bucket: BucketKey,
+    source: Source,
+    used: bool,
 }
 
 /// Where a token came from.
@@ -36,9 +38,31 @@ impl Source {
 }
 
 impl Permit {
+    pub(super) fn new(budget: Budget, bucket: BucketKey, source: Source) -> Self {
+        Self { budget, bucket, source, used: true }
+    }
+
+    /// Drops it without a word to the budget, which holds its lock and knows.
+    pub(super) fn disarm(mut self) -> Source {
+        std::mem::replace(&mut self.source, Source::Share)
+    }
+
     /// Gives the token back because no call was made.
-    pub fn give_back(self) {
-        self.budget.take_back(&self.bucket, self.source);
+    pub fn give_back(mut self) {
+        self.used = false;
+    }
+
+    /// Where it counts.
+    pub fn bucket(&self) -> &BucketKey {
+        &self.bucket
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Source::Grant(grant) = self.source {
+            self.budget.finished(&self.bucket, grant, self.used);
+        }
     }
 }
 

@@ -41,7 +41,7 @@ impl Queue {
     }
 
     /// How many wait, not counting those that have given up.
-    pub(super) fn len(&mut self) -> usize {
+    pub(super) fn waiting(&mut self) -> usize {
         for line in &mut self.lines {
             line.retain(|waiter| !waiter.answer.is_closed());
         }
@@ -107,7 +107,7 @@ mod tests {
         let mut queue = Queue::default();
         drop(wait(&mut queue, Priority::UserChange, now));
         let _waits = wait(&mut queue, Priority::Resync, now);
-        assert_eq!(queue.len(), 1);
+        assert_eq!(queue.waiting(), 1);
         assert_eq!(queue.pop(Duration::from_secs(30), now).map(|waiter| waiter.priority), Some(Priority::Resync));
         assert!(queue.is_empty());
     }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::key::{BucketKey, Priority};
 use super::metrics::Metrics;
 use super::options::Options;
-use super::permit::{Parked, Permit, Source};
+use super::permit::{Parked, Permit};
 use super::queue::Waiter;
 use super::state::{State, observation};
 use crate::arm::rate::Observation;
@@ -62,7 +62,7 @@ impl Budget {
                 self.shared.metrics.spent(key.class, source, priority, Duration::ZERO);
                 drop(state);
                 self.shared.look.notify_one(); // more may be needed ahead
-                return Ok(Permit { budget: self.clone(), bucket: key, source });
+                return Ok(Permit::new(self.clone(), key, source));
             }
             let (answer, answered) = oneshot::channel();
             state.bucket(&key, now).queue.push(Waiter { priority, since: now, answer });
@@ -120,15 +120,10 @@ impl Budget {
         self.shared.look.notify_one();
     }
 
-    /// A permit was not used.
-    pub(super) fn take_back(&self, key: &BucketKey, source: Source) {
-        if let Source::Grant(grant) = source {
-            let mut state = self.state();
-            let key = state.in_region(key);
-            state.bucket(&key, Instant::now()).take_back(grant);
-            drop(state);
-            self.shared.look.notify_one();
-        }
+    /// The call of a permit has its answer, or was not made.
+    pub(super) fn finished(&self, key: &BucketKey, grant: u64, used: bool) {
+        self.state().finished(key, grant, used);
+        self.shared.look.notify_one();
     }
 
     pub(super) fn metrics(&self) -> &Metrics {

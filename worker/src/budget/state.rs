@@ -93,7 +93,7 @@ impl State {
         self.parks.insert(key.clone(), until);
         let mut away = 0;
         for (_, bucket) in self.buckets.iter_mut().filter(|(other, _)| other.may_be(key)) {
-            away += bucket.queue.len();
+            away += bucket.queue.waiting();
             bucket.queue.refuse(Parked { until: until.into_std() });
         }
         away
@@ -123,7 +123,7 @@ impl State {
         }
         let age = self.options.age;
         while let Some(bucket) = self.buckets.get_mut(key) {
-            if bucket.queue.len() == 0 {
+            if bucket.queue.waiting() == 0 {
                 return None;
             }
             let source = match self.take(key, now) {
@@ -131,14 +131,20 @@ impl State {
                 Err(wait) => return wait,
             };
             let Some(Waiter { answer, priority, since }) = self.bucket(key, now).queue.pop(age, now) else { break };
-            let permit = Permit { budget: budget.clone(), bucket: key.clone(), source };
-            if answer.send(Ok(permit)).is_ok() {
-                budget.metrics().spent(key.class, source, priority, now.saturating_duration_since(since));
-            } else if let Source::Grant(grant) = source {
-                self.bucket(key, now).take_back(grant);
+            let permit = Permit::new(budget.clone(), key.clone(), source);
+            match answer.send(Ok(permit)) {
+                Err(Ok(permit)) => self.unspent(key, permit.disarm()),
+                _ => budget.metrics().spent(key.class, source, priority, now.saturating_duration_since(since)),
             }
         }
         None
+    }
+
+    /// A token was taken and no call will be made.
+    fn unspent(&mut self, key: &BucketKey, source: Source) {
+        if let (Source::Grant(grant), Some(bucket)) = (source, self.buckets.get_mut(key)) {
+            bucket.finished(grant, false);
+        }
     }
 
     /// Takes the leader's answer. Says which bucket has something new.
@@ -177,7 +183,7 @@ impl State {
                 say.push(observation(key, Some(remaining), None));
             }
             asks.extend(bucket.ask(&options, now).map(|tokens| (key.clone(), tokens)));
-            budget.metrics().waiting(key.class, bucket.queue.len());
+            budget.metrics().waiting(key.class, bucket.queue.waiting());
         }
         for (key, tokens) in asks {
             self.unanswered.get_or_insert(now);
@@ -204,9 +210,17 @@ impl State {
         self.buckets.keys().cloned().collect()
     }
 
+    /// A call has its answer, or was not made after all.
+    pub(super) fn finished(&mut self, key: &BucketKey, grant: u64, used: bool) {
+        // The bucket may have got a region since.
+        for (_, bucket) in self.buckets.iter_mut().filter(|(other, _)| other.may_be(key)) {
+            bucket.finished(grant, used);
+        }
+    }
+
     /// Whether something may happen soon.
     pub(super) fn is_busy(&mut self, now: Instant) -> bool {
-        self.buckets.values_mut().any(|b| b.queue.len() > 0 || b.in_hand(now) > 0 || b.remaining.is_some())
+        self.buckets.values_mut().any(|b| b.queue.waiting() > 0 || b.in_hand(now) > 0 || b.remaining.is_some())
     }
 }
 

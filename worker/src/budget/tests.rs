@@ -153,6 +153,22 @@ async fn a_permit_given_back_is_not_spent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_grant_is_settled_when_its_calls_have_their_answers() {
+    let mut case = Case::new();
+    let permit = case.acquire(Priority::UserChange);
+    let request = case.hear_request().await;
+    let grant = case.grant(&request, 1);
+    let permit = permit.await.unwrap().unwrap();
+    sleep(Duration::from_secs(2)).await;
+    while let Ok(message) = case.inbox.try_recv() {
+        assert!(!matches!(message, ToLeader::BudgetReturn(_)), "the call has no answer yet");
+    }
+    drop(permit);
+    let back = case.hear_return().await;
+    assert_eq!((back.grant, back.unused), (grant, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_late_grant_is_not_spent() {
     let mut case = Case::new();
     let permit = case.acquire(Priority::UserChange);
@@ -237,7 +253,7 @@ async fn the_first_region_takes_tokens_and_waiting_calls_along() {
     };
     case.budget.observe(&key(), &seen);
     let permit = case.budget.acquire(&key(), Priority::UserChange).await.unwrap();
-    assert_eq!(&*permit.bucket.region, "westeurope");
+    assert_eq!(&*permit.bucket().region, "westeurope");
     let told = case.hear().await;
     assert!(
         matches!(&told, ToLeader::BudgetObservation(seen)
