@@ -1,4 +1,4 @@
-//! What ASO checks in webhooks and a CRD's own rules can't see, as ValidatingAdmissionPolicies, which run inside the API server.
+//! What ASO checks in webhooks and a CRD's own rules can't see, as a `ValidatingAdmissionPolicy`, which runs inside the API server.
 //!
 //! One policy serves all kinds. It looks only at creations and at updates that change `spec`, and never at an object that is being deleted: labels,
 //! annotations, finalizers and deletion always pass.
@@ -73,7 +73,14 @@ fn variables() -> Value {
                 "oldObject == null ? '' : oldObject.?status.?id.orValue(oldObject.metadata.?annotations['{RESOURCE_ID}'].orValue(''))"
             ),
         ),
-        of("created", "variables.id != ''".to_owned()),
+        // The annotation comes before the first PUT. As long as the status knows no id and the last word is a failure, nothing may have come of it:
+        // then a wrong name or owner can be corrected, and the worker makes sure that Azure has nothing by the old name.
+        of(
+            "created",
+            "variables.id != '' && (oldObject.?status.?id.orValue('') != '' || !oldObject.?status.?conditions.orValue([]).exists(c, \
+                c.type == 'Ready' && c.?severity.orValue('') in ['Warning', 'Error']))"
+                .to_owned(),
+        ),
         of("name", "object.spec.?azureName.orValue('')".to_owned()),
         of("oldName", "oldObject == null ? '' : oldObject.?spec.?azureName.orValue('')".to_owned()),
         // The name in Azure before this change: as stated, or the last part of the id.
@@ -86,7 +93,9 @@ fn variables() -> Value {
 fn validations() -> Value {
     let unique = |list: &str| format!("variables.{list}.all(d, variables.{list}.filter(e, e == d).size() == 1)");
     let twice = |list: &str, what: &str| {
-        format!("'two outputs are written to the same {what} key: ' + variables.{list}.filter(d, variables.{list}.filter(e, e == d).size() > 1)[0]")
+        format!(
+            "'two outputs are written to the same {what} key: ' + variables.{list}.filter(d, variables.{list}.filter(e, e == d).size() > 1)[0]"
+        )
     };
     json!([
         {

@@ -94,7 +94,8 @@ impl<'a> Archive<'a> {
 /// The file for these kinds and blocks.
 pub fn write(kinds: Vec<KindEntry>, blocks: &[String]) -> Result<Vec<u8>, Error> {
     let packed: Vec<Vec<u8>> = blocks.iter().map(|b| pack(b.as_bytes(), "a block")).collect::<Result<_, _>>()?;
-    let lengths = packed.iter().map(|b| u32::try_from(b.len()).map_err(|_| Error::Short("a block"))).collect::<Result<_, _>>()?;
+    let lengths =
+        packed.iter().map(|b| u32::try_from(b.len()).map_err(|_| Error::Short("a block"))).collect::<Result<_, _>>()?;
     let index = serde_json::to_vec(&Index { kinds, blocks: lengths }).map_err(Error::Index)?;
     let index = pack(&index, "the index")?;
     let mut bytes = MAGIC.to_vec();

@@ -127,7 +127,8 @@ impl ArmId {
     /// The owner: the parent resource, the resource that is extended, the resource group or the subscription.
     pub fn parent(&self) -> Option<Self> {
         let Some(at) = self.last_provider() else {
-            return (self.segments().len() == 4).then(|| Self(self.0.rsplitn(3, '/').last().unwrap_or_default().to_owned()));
+            return (self.segments().len() == 4)
+                .then(|| Self(self.0.rsplitn(3, '/').last().unwrap_or_default().to_owned()));
         };
         let below = self.0[at + PROVIDERS.len()..].split('/').count();
         let parent = if below > 3 { self.0.rsplitn(3, '/').last().unwrap_or_default() } else { &self.0[..at] };
@@ -181,7 +182,10 @@ mod tests {
 
     #[test]
     fn ids_take_apart_into_type_name_and_parent() {
-        let id = ArmId::parse("/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/storageAccounts/a/blobServices/default").unwrap();
+        let id = ArmId::parse(
+            "/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/storageAccounts/a/blobServices/default",
+        )
+        .unwrap();
         assert_eq!(id.resource_type(), "Microsoft.Storage/storageAccounts/blobServices");
         assert_eq!(id.name(), "default");
         assert_eq!((id.subscription_id(), id.resource_group_name()), (Some("s"), Some("g")));
@@ -196,7 +200,8 @@ mod tests {
 
     #[test]
     fn an_extension_belongs_to_what_it_extends() {
-        let vnet = ArmId::parse("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v").unwrap();
+        let vnet =
+            ArmId::parse("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v").unwrap();
         let role = vnet.extension("Microsoft.Authorization/roleAssignments", "r");
         assert_eq!(role.resource_type(), "Microsoft.Authorization/roleAssignments");
         assert_eq!(role.parent(), Some(vnet.clone()));
@@ -213,8 +218,17 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused_with_a_reason() {
-        for text in ["", "x", "/", "/subscriptions", "/foo/bar", "/subscriptions/s/resourceGroups", "/providers/Microsoft.X",
-            "/subscriptions/s/providers/Microsoft.X/types", "/subscriptions//resourceGroups/g"] {
+        for text in [
+            "",
+            "x",
+            "/",
+            "/subscriptions",
+            "/foo/bar",
+            "/subscriptions/s/resourceGroups",
+            "/providers/Microsoft.X",
+            "/subscriptions/s/providers/Microsoft.X/types",
+            "/subscriptions//resourceGroups/g",
+        ] {
             assert!(ArmId::parse(text).is_err(), "{text}");
         }
     }

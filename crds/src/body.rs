@@ -71,4 +71,5 @@ pub(crate) fn below(path: &str, name: &str) -> FieldPath {
 }
 
 /// Fields of a spec that are about the object and not in its shape.
-pub(crate) const ENVELOPE: [&str; 6] = ["azureName", "azureNameFromConfig", "owner", "operatorSpec", "originalVersion", "$propertyBag"];
+pub(crate) const ENVELOPE: [&str; 6] =
+    ["azureName", "azureNameFromConfig", "owner", "operatorSpec", "originalVersion", "$propertyBag"];

@@ -1,4 +1,4 @@
-//! The CustomResourceDefinition of a kind: one structural schema for all its versions.
+//! The `CustomResourceDefinition` of a kind: one structural schema for all its versions.
 //!
 //! The API server prunes by the schema of the version that a request uses, so a version that lacked a property would lose it. Every version therefore
 //! has the union of all versions' properties; what one version refuses is said with value validation (`required`, `enum`, bounds) and one rule
@@ -33,13 +33,25 @@ impl Kind {
         let (spec, status) = (with_storage_fields(schema::union(&specs)), schema::union(&statuses));
         let mut versions = Vec::new();
         for (version, own) in self.versions().iter().zip(&specs).filter(|(v, _)| served.contains(&v.name())) {
-            let having: Vec<(&str, &Schema)> = self.versions().iter().map(crate::kind::Version::name).zip(&specs).collect();
-            let advice = rules::Advice { version: version.name(), plural: &entry.plural, group: &entry.group, versions: &having };
+            let having: Vec<(&str, &Schema)> =
+                self.versions().iter().map(crate::kind::Version::name).zip(&specs).collect();
+            let advice = rules::Advice {
+                version: version.name(),
+                plural: &entry.plural,
+                group: &entry.group,
+                versions: &having,
+            };
             let spec = schema::emit(&spec, Some(own), &advice);
             versions.push(version_object(version.name(), false, &spec, &schema::emit_plain(&status)));
         }
-        versions.push(version_object(&entry.storage_version(), true, &schema::emit_plain(&spec), &schema::emit_plain(&status)));
-        let short = entry.group.strip_suffix(".azure.com").unwrap_or(&entry.group);
+        versions.push(version_object(
+            &entry.storage_version(),
+            true,
+            &schema::emit_plain(&spec),
+            &schema::emit_plain(&status),
+        ));
+        // A category is a DNS label, so `network.frontdoor` loses its dot.
+        let short = entry.group.strip_suffix(".azure.com").unwrap_or(&entry.group).replace('.', "");
         json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",

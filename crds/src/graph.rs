@@ -248,17 +248,23 @@ impl Node {
 
     /// Calls `visit` with every node id that this node names, in a fixed order.
     pub fn for_each_child(&mut self, mut visit: impl FnMut(&mut NodeId)) {
-        match self {
-            Self::Object { props, extra } => {
-                props.iter_mut().for_each(|p| visit(&mut p.node));
-                extra.iter_mut().for_each(visit);
+        let (props, others) = match self {
+            Self::Object { props, extra } => (props, Children::Extra(extra)),
+            Self::Union { base, cases, .. } => (base, Children::Cases(cases)),
+            Self::Array { item, .. } => return visit(item),
+            _ => return,
+        };
+        for prop in props {
+            visit(&mut prop.node);
+        }
+        match others {
+            Children::Extra(Some(extra)) => visit(extra),
+            Children::Extra(None) => {}
+            Children::Cases(cases) => {
+                for case in cases {
+                    visit(&mut case.node);
+                }
             }
-            Self::Union { base, cases, .. } => {
-                base.iter_mut().for_each(|p| visit(&mut p.node));
-                cases.iter_mut().for_each(|c| visit(&mut c.node));
-            }
-            Self::Array { item, .. } => visit(item),
-            _ => {}
         }
     }
 
@@ -266,6 +272,12 @@ impl Node {
     pub fn is_map(&self) -> bool {
         matches!(self, Self::AnyMap) || matches!(self, Self::Object { props, extra: Some(_) } if props.is_empty())
     }
+}
+
+/// What a node has beside properties.
+enum Children<'a> {
+    Extra(&'a mut Option<NodeId>),
+    Cases(&'a mut Vec<Case>),
 }
 
 fn prop_line(prop: &Prop) -> Value {

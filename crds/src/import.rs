@@ -149,7 +149,11 @@ fn make_block(
             let about = facts::About { group: &entry.group, kind: &entry.kind, api_version: &wanted.types_of };
             let root = convert::root(&file, &resource, facts, &about, &mut nodes)?;
             roots.push(root);
-            entry.versions.push(VersionEntry { name: wanted.name.clone(), api_version: wanted.api_version.clone(), root });
+            entry.versions.push(VersionEntry {
+                name: wanted.name.clone(),
+                api_version: wanted.api_version.clone(),
+                root,
+            });
         }
         // A kind that extends any resource, or is of a subscription or the tenant, has no owner of one kind.
         let extends = entry.scopes & 16 != 0 && entry.arm_type.matches('/').count() == 1;
@@ -173,7 +177,11 @@ fn make_block(
 
 /// The columns of a table's lines, with their numbers; `#` begins a comment line.
 fn table(path: &Path, columns: usize) -> Result<Vec<(usize, Vec<String>)>, Error> {
-    let text = std::fs::read_to_string(path).map_err(|source| Error::File { action: "read", path: path.to_owned(), source })?;
+    let text = std::fs::read_to_string(path).map_err(|source| Error::File {
+        action: "read",
+        path: path.to_owned(),
+        source,
+    })?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     lines
         .map(|(i, line)| {

@@ -85,7 +85,8 @@ pub struct Kind {
 #[derive(Debug)]
 pub struct Version {
     name: String,
-    api_version: String,
+    /// The ARM api-version.
+    api: String,
     root: NodeId,
     graph: Arc<Graph>,
     /// What bodies need of the kind: payload rules, exports and the place of the owner.
@@ -99,7 +100,7 @@ impl Kind {
         let light = KindEntry { versions: Vec::new(), ..entry.clone() };
         let version = |(v, &root): (&VersionEntry, &NodeId)| Version {
             name: v.name.clone(),
-            api_version: v.api_version.clone(),
+            api: v.api_version.clone(),
             root,
             graph: Arc::clone(&graph),
             entry: light.clone(),
@@ -143,7 +144,7 @@ impl Kind {
 
     /// The version with this ARM api-version.
     pub fn version_for_api(&self, api_version: &str) -> Option<&Version> {
-        self.versions.iter().find(|v| v.api_version.eq_ignore_ascii_case(api_version))
+        self.versions.iter().find(|v| v.api.eq_ignore_ascii_case(api_version))
     }
 
     /// The version whose storage version objects are stored in.
@@ -180,7 +181,9 @@ impl Kind {
             Owner::Kind { ref group, ref kind } if group == "resources.azure.com" && kind == "ResourceGroup" => {
                 "Microsoft.Resources/resourceGroups".to_owned()
             }
-            Owner::Kind { .. } => self.entry.arm_type.rsplit_once('/').map(|(parent, _)| parent.to_owned()).unwrap_or_default(),
+            Owner::Kind { .. } => {
+                self.entry.arm_type.rsplit_once('/').map(|(parent, _)| parent.to_owned()).unwrap_or_default()
+            }
         };
         let found = owner.resource_type();
         if found.eq_ignore_ascii_case(&expected) {
@@ -239,7 +242,7 @@ impl Version {
 
     /// The ARM api-version, as in `2025-01-01`.
     pub fn api_version(&self) -> &str {
-        &self.api_version
+        &self.api
     }
 
     /// The fields of the spec, less azureName, owner and operatorSpec.
@@ -291,4 +294,3 @@ impl Version {
         name::rule(self)
     }
 }
-

@@ -112,16 +112,28 @@ mod tests {
 
     #[test]
     fn alternatives_are_camel_case() {
-        for (value, expected) in [("AAD", "aad"), ("OAuth2", "oAuth2"), ("HDInsight", "hdInsight"), ("ServiceBusQueue", "serviceBusQueue"),
-            ("AzureKeyVault-x", "azureKeyVaultX"), ("#Microsoft.Foo", "microsoftFoo")] {
+        for (value, expected) in [
+            ("AAD", "aad"),
+            ("OAuth2", "oAuth2"),
+            ("HDInsight", "hdInsight"),
+            ("ServiceBusQueue", "serviceBusQueue"),
+            ("AzureKeyVault-x", "azureKeyVaultX"),
+            ("#Microsoft.Foo", "microsoftFoo"),
+        ] {
             assert_eq!(alternative(value), expected);
         }
     }
 
     #[test]
     fn plurals() {
-        for (kind, expected) in [("Registry", "registries"), ("Redis", "redis"), ("StorageAccount", "storageaccounts"), ("ApiPolicy", "apipolicies"),
-            ("PublicIPAddress", "publicipaddresses"), ("NatGateway", "natgateways")] {
+        for (kind, expected) in [
+            ("Registry", "registries"),
+            ("Redis", "redis"),
+            ("StorageAccount", "storageaccounts"),
+            ("ApiPolicy", "apipolicies"),
+            ("PublicIPAddress", "publicipaddresses"),
+            ("NatGateway", "natgateways"),
+        ] {
             assert_eq!(plural(kind), expected);
         }
     }

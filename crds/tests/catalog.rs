@@ -1,6 +1,6 @@
 //! The committed catalog: every kind loads, is owned and named as it should be, and has a CRD of sound form.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test that reports")]
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -36,7 +36,9 @@ fn owners_that_are_kinds_exist() {
     let catalog = Catalog::embedded();
     for entry in catalog.kinds() {
         if let Some((group, kind)) = &entry.owner {
-            let owner = catalog.entry(group, kind).unwrap_or_else(|| panic!("{} is owned by {kind}, which is no kind", entry.kind));
+            let owner = catalog
+                .entry(group, kind)
+                .unwrap_or_else(|| panic!("{} is owned by {kind}, which is no kind", entry.kind));
             let below = entry.arm_type.rsplit_once('/').unwrap().0;
             assert!(kind == "ResourceGroup" || owner.arm_type.eq_ignore_ascii_case(below), "{}", entry.kind);
         }
@@ -56,10 +58,16 @@ fn ids_follow_the_owner() {
     let account_id = account.arm_id(Some(&group), "s", "sa").unwrap();
     assert_eq!(account_id.as_str(), format!("{GROUP}/providers/Microsoft.Storage/storageAccounts/sa"));
     let blob = kind("storage.azure.com", "StorageAccountsBlobService");
-    assert_eq!(blob.arm_id(Some(&account_id), "s", "default").unwrap().as_str(), format!("{account_id}/blobServices/default"));
+    assert_eq!(
+        blob.arm_id(Some(&account_id), "s", "default").unwrap().as_str(),
+        format!("{account_id}/blobServices/default")
+    );
     let role = kind("authorization.azure.com", "RoleAssignment");
     assert_eq!(role.owner(), Owner::Extension);
-    assert_eq!(role.arm_id(Some(&account_id), "s", "r").unwrap(), account_id.extension("Microsoft.Authorization/roleAssignments", "r"));
+    assert_eq!(
+        role.arm_id(Some(&account_id), "s", "r").unwrap(),
+        account_id.extension("Microsoft.Authorization/roleAssignments", "r")
+    );
     let wrong = blob.arm_id(Some(&group), "s", "default").unwrap_err().to_string();
     assert_eq!(
         wrong,
@@ -67,7 +75,10 @@ fn ids_follow_the_owner() {
             "owner {GROUP} is of type Microsoft.Resources/resourceGroups, but StorageAccountsBlobService belongs to a resource of type Microsoft.Storage/storageAccounts"
         )
     );
-    assert_eq!(account.arm_id(None, "s", "sa").unwrap_err().to_string(), "StorageAccount has an owner, but none is given");
+    assert_eq!(
+        account.arm_id(None, "s", "sa").unwrap_err().to_string(),
+        "StorageAccount has an owner, but none is given"
+    );
 }
 
 #[test]
@@ -93,7 +104,11 @@ fn names_are_stated_defaulted_fixed_or_uuids() {
 #[test]
 fn targets_say_what_is_wrong_with_them() {
     let owner = Some(("resources.azure.com", "ResourceGroup"));
-    let object = Target::Object { group: "resources.azure.com".to_owned(), kind: "ResourceGroup".to_owned(), name: "rg".to_owned() };
+    let object = Target::Object {
+        group: "resources.azure.com".to_owned(),
+        kind: "ResourceGroup".to_owned(),
+        name: "rg".to_owned(),
+    };
     assert_eq!(Target::of_owner(&json!({"name": "rg"}), owner), object);
     assert_eq!(Target::of_owner(&json!({"armId": GROUP}), owner), Target::ArmId(ArmId::parse(GROUP).unwrap()));
     for bad in [json!({}), json!({"name": "a", "armId": GROUP}), json!({"armId": "rg"})] {
@@ -114,6 +129,43 @@ fn every_crd_has_one_storage_version_and_fits_the_api_server() {
         let size = crd.to_string().len();
         assert!(size < 1 << 20, "{} takes {size} bytes", entry.kind);
     }
+}
+
+/// Whether CEL knows a property with this schema.
+fn is_visible(schema: &Value) -> bool {
+    match (schema.get("items"), schema.get("additionalProperties")) {
+        (Some(inner), _) | (_, Some(inner)) => is_visible(inner),
+        _ => schema["x-kubernetes-preserve-unknown-fields"] != true,
+    }
+}
+
+fn check_rules(schema: &Value, found: &mut usize) {
+    for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+        *found += 1;
+        assert!(rule["message"].as_str().unwrap().len() < 2048);
+        for name in rule["rule"].as_str().unwrap().split("has(self.").skip(1).filter_map(|rest| rest.split(')').next())
+        {
+            let property = schema["properties"].get(name.replace("__dash__", "-").trim_matches('_'));
+            assert!(property.is_some_and(is_visible), "CEL does not know {name} of {schema}");
+        }
+    }
+    let inner = schema["properties"].as_object().into_iter().flatten().map(|(_, s)| s);
+    for inner in inner.chain(schema.get("items")).chain(schema.get("additionalProperties")) {
+        check_rules(inner, found);
+    }
+}
+
+#[test]
+fn rules_are_about_properties_that_cel_knows() {
+    let catalog = Catalog::embedded();
+    let mut found = 0;
+    for entry in catalog.kinds() {
+        for version in catalog.kind(&entry.group, &entry.kind).unwrap().crd()["spec"]["versions"].as_array().unwrap() {
+            check_rules(&version["schema"]["openAPIV3Schema"], &mut found);
+        }
+    }
+    println!("{found} rules");
+    assert!(found > 500);
 }
 
 #[test]

@@ -63,7 +63,9 @@ impl Case {
     fn value(&self, kind: &str, name: &str, key: &str) -> Option<String> {
         let map = self.objects.iter().find(|o| o["kind"] == kind && o["metadata"]["name"] == name);
         let of = |field: &str| map.and_then(|m| m[field][key].as_str()).map(str::to_owned);
-        of("stringData").or_else(|| if kind == "ConfigMap" { of("data") } else { of("data").map(|d| base64(&d)) }).or_else(|| self.exported(name, key))
+        of("stringData")
+            .or_else(|| if kind == "ConfigMap" { of("data") } else { of("data").map(|d| base64(&d)) })
+            .or_else(|| self.exported(name, key))
     }
 
     fn exported(&self, name: &str, key: &str) -> Option<String> {
@@ -75,7 +77,9 @@ impl Case {
             if operator["secrets"].as_object().is_some_and(|s| s.values().any(has)) {
                 return Some("{KEY}".to_owned());
             }
-            if let Some(expression) = operator["configMapExpressions"].as_array().and_then(|e| e.iter().find(|e| has(e))) {
+            if let Some(expression) =
+                operator["configMapExpressions"].as_array().and_then(|e| e.iter().find(|e| has(e)))
+            {
                 assert_eq!(expression["value"], "self.spec.azureName", "the test knows no other expression");
                 return self.arm_id(object).map(|id| id.name().to_owned());
             }
@@ -83,7 +87,11 @@ impl Case {
             let (export, _) = exports.iter().find(|(_, to)| to["name"] == name && to["key"] == key)?;
             let source = &kind.entry().exports.iter().find(|e| !e.secret && e.name == *export)?.source;
             let id = self.arm_id(object)?;
-            let of_id = |i: &&Value| is_url_of(i["url"].as_str().unwrap(), &id) && i["response_body"].is_object() && i["status"].as_u64() < Some(300);
+            let of_id = |i: &&Value| {
+                is_url_of(i["url"].as_str().unwrap(), &id)
+                    && i["response_body"].is_object()
+                    && i["status"].as_u64() < Some(300)
+            };
             let body = &self.interactions.iter().rfind(of_id)?["response_body"];
             let status = kind.version(version_of(object))?.status(body);
             let path = format!("/{}", source.strip_prefix("status:")?.replace('.', "/"));
@@ -100,7 +108,8 @@ fn base64(text: &str) -> String {
         b'+' => 62,
         _ => 63,
     };
-    let bits: Vec<u8> = text.bytes().filter(|c| *c != b'=').flat_map(|c| (0..6).rev().map(move |i| value(c) >> i & 1)).collect();
+    let bits: Vec<u8> =
+        text.bytes().filter(|c| *c != b'=').flat_map(|c| (0..6).rev().map(move |i| value(c) >> i & 1)).collect();
     String::from_utf8(bits.chunks_exact(8).map(|b| b.iter().fold(0, |n, bit| n << 1 | bit)).collect()).unwrap()
 }
 
@@ -131,7 +140,8 @@ fn body(case: &Case, object: &Value, id: &ArmId) -> Result<Value, String> {
         match &reference.target {
             Target::WellKnown(name) => drop(resolved.well_known.insert(reference.path, name.clone())),
             target => {
-                let id = case.resolve(target).ok_or_else(|| format!("{}: nothing to resolve {target:?}", reference.path))?;
+                let id =
+                    case.resolve(target).ok_or_else(|| format!("{}: nothing to resolve {target:?}", reference.path))?;
                 resolved.references.insert(reference.path, id);
             }
         }
@@ -139,7 +149,8 @@ fn body(case: &Case, object: &Value, id: &ArmId) -> Result<Value, String> {
     for input in inputs.secrets {
         match &input.key {
             Some(key) => {
-                let value = case.value("Secret", &input.name, key).ok_or_else(|| format!("{}: no secret", input.path))?;
+                let value =
+                    case.value("Secret", &input.name, key).ok_or_else(|| format!("{}: no secret", input.path))?;
                 resolved.secrets.insert(input.path, SecretValue::new(value));
             }
             None => drop(resolved.secret_maps.insert(input.path, BTreeMap::new())),
@@ -160,17 +171,22 @@ fn first_put_bodies_are_those_recorded() {
     let wanted = std::env::var("FLOTILLA_PARITY_GROUPS").unwrap_or_else(|_| "*".to_owned());
     let wanted: BTreeSet<&str> = wanted.split(',').collect();
     let (mut equal, mut live, mut wrong) = (0, 0, Vec::new());
-    let mut folders: Vec<_> = std::fs::read_dir(shared.join("parity/conformance/cases")).unwrap().map(|f| f.unwrap().path()).collect();
+    let mut folders: Vec<_> =
+        std::fs::read_dir(shared.join("parity/conformance/cases")).unwrap().map(|f| f.unwrap().path()).collect();
     folders.sort();
     for folder in folders {
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         let case = Case::read(&folder);
         let mut seen: Vec<ArmId> = Vec::new();
-        for object in case.objects.iter().filter(|o| wanted.contains("*") && kind_of(o).is_some() || wanted.contains(group_of(o))) {
-            let about = format!("{name} {}/{}", object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());
+        for object in
+            case.objects.iter().filter(|o| wanted.contains("*") && kind_of(o).is_some() || wanted.contains(group_of(o)))
+        {
+            let about =
+                format!("{name} {}/{}", object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());
             // Some cases have an object that the operator refuses; then there is no PUT either.
             let Some(id) = case.arm_id(object) else { continue };
-            let first = case.interactions.iter().find(|i| i["method"] == "PUT" && is_url_of(i["url"].as_str().unwrap(), &id));
+            let first =
+                case.interactions.iter().find(|i| i["method"] == "PUT" && is_url_of(i["url"].as_str().unwrap(), &id));
             let Some(first) = first else { continue };
             if seen.contains(&id) {
                 continue;
@@ -189,7 +205,9 @@ fn first_put_bodies_are_those_recorded() {
         }
     }
     println!("{equal} bodies are equal, {live} need live state, {} are not equal", wrong.len());
-    wrong.iter().for_each(|line| println!("{line}"));
+    for line in &wrong {
+        println!("{line}");
+    }
     assert!(equal > 0, "nothing was compared");
     assert!(wrong.is_empty(), "{} bodies differ", wrong.len());
 }

@@ -56,20 +56,26 @@ fn a_changed_or_missing_value_is_a_difference_with_its_path() {
         "location": "westus2", "tags": {"team": "b", "other": "c"},
         "properties": {"configuration": {"ingress": null}, "template": {"containers": [{"name": "nginx", "image": "nginx:2", "args": ["-c", "-v"]}]}},
     });
-    assert_eq!(app(&body, &live), [
-        ("properties.configuration.ingress".to_owned(), Change::Missing),
-        ("properties.template.containers[0].args".to_owned(), Change::Added),
-        ("properties.template.containers[0].image".to_owned(), Change::Changed),
-        ("tags.cost".to_owned(), Change::Missing),
-        ("tags.team".to_owned(), Change::Changed),
-    ]);
+    assert_eq!(
+        app(&body, &live),
+        [
+            ("properties.configuration.ingress".to_owned(), Change::Missing),
+            ("properties.template.containers[0].args".to_owned(), Change::Added),
+            ("properties.template.containers[0].image".to_owned(), Change::Changed),
+            ("tags.cost".to_owned(), Change::Missing),
+            ("tags.team".to_owned(), Change::Changed),
+        ]
+    );
 }
 
 #[test]
 fn order_matters_only_where_items_have_no_name() {
     let rules = |values: &[&str]| json!({"properties": {"networkAcls": {"ipRules": values.iter().map(|v| json!({"value": v})).collect::<Vec<_>>()}}});
     assert_eq!(account(&rules(&["1.1.1.1", "2.2.2.2"]), &rules(&["1.1.1.1", "2.2.2.2", "3.3.3.3"])), []);
-    assert_eq!(account(&rules(&["1.1.1.1", "2.2.2.2"]), &rules(&["1.1.1.1"])), [("properties.networkAcls.ipRules[1]".to_owned(), Change::Missing)]);
+    assert_eq!(
+        account(&rules(&["1.1.1.1", "2.2.2.2"]), &rules(&["1.1.1.1"])),
+        [("properties.networkAcls.ipRules[1]".to_owned(), Change::Missing)]
+    );
     let zones = |zones: &[&str]| json!({"zones": zones});
     assert_eq!(account(&zones(&["1", "2"]), &zones(&["2", "1"])), []);
     assert_eq!(account(&zones(&["1", "2"]), &zones(&["1", "3"])), [("zones[1]".to_owned(), Change::Missing)]);

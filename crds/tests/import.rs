@@ -31,20 +31,47 @@ fn the_same_inputs_give_the_same_bytes() {
 #[test]
 fn a_spec_follows_the_rules() {
     let kind = thing();
-    assert_eq!((kind.arm_type(), kind.owner()), (
-        "Microsoft.Example/things",
-        Owner::Kind { group: "resources.azure.com".to_owned(), kind: "ResourceGroup".to_owned() }
-    ));
+    assert_eq!(
+        (kind.arm_type(), kind.owner()),
+        (
+            "Microsoft.Example/things",
+            Owner::Kind { group: "resources.azure.com".to_owned(), kind: "ResourceGroup".to_owned() }
+        )
+    );
     let spec = kind.own_spec_schema("v20240101").unwrap();
     let mut names: Vec<&str> = spec["properties"].as_object().unwrap().keys().map(String::as_str).collect();
     names.sort_unstable();
     // Flattened; `parts` have a kind of their own; the inner location gives way to the outer one.
-    assert_eq!(names, [
-        "azureName", "chain", "count", "enabled", "fresh", "identity", "issuer", "issuerFromConfig", "location", "operatorSpec", "owner", "password",
-        "peerReferences", "pet", "properties_location", "ratio", "size", "subnetReference", "tags", "tools",
-    ]);
+    assert_eq!(
+        names,
+        [
+            "azureName",
+            "chain",
+            "count",
+            "enabled",
+            "fresh",
+            "identity",
+            "issuer",
+            "issuerFromConfig",
+            "location",
+            "operatorSpec",
+            "owner",
+            "password",
+            "peerReferences",
+            "pet",
+            "properties_location",
+            "ratio",
+            "size",
+            "subnetReference",
+            "tags",
+            "tools",
+        ]
+    );
     assert_eq!(spec["required"], json!(["location", "owner", "size"]));
-    assert_eq!(spec["properties"]["azureName"], json!({"type": "string", "pattern": "^[a-z]+$", "minLength": 3, "maxLength": 24}));
+    assert_eq!(
+        spec["properties"]["azureName"],
+        json!({"type": "string", "pattern": "^[a-z]+$", "minLength": 3, "maxLength": 24})
+    );
     assert_eq!(spec["properties"]["size"]["enum"], json!(["Large", "Small"]));
     assert_eq!(spec["properties"]["ratio"]["type"], "number");
     assert_eq!(spec["properties"]["password"]["required"], json!(["key", "name"]));
@@ -63,13 +90,21 @@ fn a_status_has_what_the_service_returns() {
     assert!(has("endpoint") && has("subnetId") && has("id") && has("conditions"));
     assert!(!has("password") && !has("apiVersion") && status.get("required").is_none());
     assert_eq!(status.pointer("/properties/parts/items/properties"), Some(&json!({"id": {"type": "string"}})));
-    assert!(status.pointer("/properties/identity/properties/userAssignedIdentities/additionalProperties/properties/principalId").is_some());
+    assert!(
+        status
+            .pointer(
+                "/properties/identity/properties/userAssignedIdentities/additionalProperties/properties/principalId"
+            )
+            .is_some()
+    );
 }
 
 #[test]
 fn all_versions_have_one_structure_and_old_ones_say_what_they_lack() {
     fn structure(schema: &Value) -> Value {
-        let inner = |key: &str| schema[key].as_object().map(|m| m.iter().map(|(k, v)| (k.clone(), structure(v))).collect::<Value>());
+        let inner = |key: &str| {
+            schema[key].as_object().map(|m| m.iter().map(|(k, v)| (k.clone(), structure(v))).collect::<Value>())
+        };
         json!({
             "type": schema["type"],
             "properties": inner("properties"),
@@ -86,7 +121,9 @@ fn all_versions_have_one_structure_and_old_ones_say_what_they_lack() {
     assert_eq!(structure(schema(0)), structure(schema(2)));
     let rules = |i: usize| schema(i)["properties"]["spec"]["x-kubernetes-validations"].to_string();
     assert!(rules(0).contains("fresh does not exist in v1api20230101, but in v20240101: use kubectl edit things.v20240101.example.azure.com NAME"));
-    assert!(!rules(1).contains("does not exist") && rules(1).contains("issuer and issuerFromConfig exclude each other"));
+    assert!(
+        !rules(1).contains("does not exist") && rules(1).contains("issuer and issuerFromConfig exclude each other")
+    );
     assert!(schema(2)["properties"]["spec"].get("required").is_none());
     assert_eq!(versions.iter().filter(|v| v["storage"] == true).count(), 1);
 }
@@ -111,15 +148,18 @@ fn a_body_undoes_what_the_rules_did() {
     });
     assert_eq!(version.inputs(&spec).references.len(), 3);
     let body = version.put_body(&spec, "abc", &resolved).unwrap();
-    assert_eq!(body, json!({
-        "name": "abc", "location": "westus",
-        "identity": {"type": "UserAssigned", "userAssignedIdentities": {id("me").as_str(): {}}},
-        "properties": {
-            "location": "here", "size": "Small", "subnetId": id("subnet").as_str(), "peerIds": [id("peer").as_str()], "password": "hidden",
-            "issuer": "https://issuer", "pet": {"name": "Rex", "kind": "BigDog", "barks": false}, "tools": [{"name": "saw", "properties": {"length": 3}}],
-            "chain": {},
-        },
-    }));
+    assert_eq!(
+        body,
+        json!({
+            "name": "abc", "location": "westus",
+            "identity": {"type": "UserAssigned", "userAssignedIdentities": {id("me").as_str(): {}}},
+            "properties": {
+                "location": "here", "size": "Small", "subnetId": id("subnet").as_str(), "peerIds": [id("peer").as_str()], "password": "hidden",
+                "issuer": "https://issuer", "pet": {"name": "Rex", "kind": "BigDog", "barks": false}, "tools": [{"name": "saw", "properties": {"length": 3}}],
+                "chain": {},
+            },
+        })
+    );
     assert_eq!(version.validate_body(&body), Ok(()));
     let status = version.status(&body);
     assert_eq!(status["properties_location"], "here");
@@ -137,8 +177,14 @@ fn errors_name_the_field() {
         (json!({"tools": [{"length": "long"}]}), "spec.tools[0].length must be a whole number"),
         (json!({"subnetReference": {"armId": "/subscriptions/s"}}), "spec.subnetReference is not resolved"),
         (json!({"password": {"name": "s", "key": "k"}}), "spec.password is not resolved"),
-        (json!({"issuer": "x", "issuerFromConfig": {"name": "c", "key": "k"}}), "spec.issuer and spec.issuerFromConfig exclude each other: set one of them"),
-        (json!({"pet": {"cat": {}, "bigDog": {}}}), "spec.pet.bigDog and spec.pet.cat exclude each other: set one of them"),
+        (
+            json!({"issuer": "x", "issuerFromConfig": {"name": "c", "key": "k"}}),
+            "spec.issuer and spec.issuerFromConfig exclude each other: set one of them",
+        ),
+        (
+            json!({"pet": {"cat": {}, "bigDog": {}}}),
+            "spec.pet.bigDog and spec.pet.cat exclude each other: set one of them",
+        ),
         (json!([]), "spec must be an object"),
     ] {
         assert_eq!(version.put_body(&spec, "abc", &Resolved::default()).unwrap_err().to_string(), expected);
@@ -152,13 +198,16 @@ fn a_wrong_body_is_told_by_path() {
     let body = json!({"name": "abc", "properties": {"count": 0, "pet": {"kind": "Fish"}, "enabled": 1, "colour": "red", "size": "Medium", "issuer": "x"}});
     let mut found: Vec<String> = version.validate_body(&body).unwrap_err().iter().map(ToString::to_string).collect();
     found.sort();
-    assert_eq!(found, [
-        "location: is required",
-        "properties.colour: is not known",
-        "properties.count: is out of bounds: 0",
-        "properties.enabled: must be true or false",
-        "properties.pet.kind: must be one of Cat, BigDog",
-    ]);
+    assert_eq!(
+        found,
+        [
+            "location: is required",
+            "properties.colour: is not known",
+            "properties.count: is out of bounds: 0",
+            "properties.enabled: must be true or false",
+            "properties.pet.kind: must be one of Cat, BigDog",
+        ]
+    );
 }
 
 #[test]
@@ -196,10 +245,26 @@ fn mistakes_are_named_with_file_line_and_rule() {
             "/types/example/microsoft.example/2024-01-01/types.json: type Microsoft.Example/things@2024-01-01: it refers to type 7, and the file has 1",
         ),
         ("data/kinds.tsv", "a\tb\n", "/data/kinds.tsv:1: expected 6 columns separated by tabs, found 2"),
-        ("data/kinds.tsv", "g\tK\tks\tA/b\tnext\tnext\n", "/data/kinds.tsv:1: version next does not name an api-version"),
-        ("data/facts/example.azure.com.tsv", "*\t*\tThing\tx\tsecrte\t\twhy\n", "/data/facts/example.azure.com.tsv:1: there is no fact \"secrte\""),
-        ("data/facts/example.azure.com.tsv", "*\t*\tThing\tx\tsecret\t\t\n", "/data/facts/example.azure.com.tsv:1: a fact has a reason in its last column"),
-        ("data/exports.tsv", "example.azure.com\tOther\tsecret\tx\t*\t\n", "/data/exports.tsv:1: there is no kind example.azure.com/Other"),
+        (
+            "data/kinds.tsv",
+            "g\tK\tks\tA/b\tnext\tnext\n",
+            "/data/kinds.tsv:1: version next does not name an api-version",
+        ),
+        (
+            "data/facts/example.azure.com.tsv",
+            "*\t*\tThing\tx\tsecrte\t\twhy\n",
+            "/data/facts/example.azure.com.tsv:1: there is no fact \"secrte\"",
+        ),
+        (
+            "data/facts/example.azure.com.tsv",
+            "*\t*\tThing\tx\tsecret\t\t\n",
+            "/data/facts/example.azure.com.tsv:1: a fact has a reason in its last column",
+        ),
+        (
+            "data/exports.tsv",
+            "example.azure.com\tOther\tsecret\tx\t*\t\n",
+            "/data/exports.tsv:1: there is no kind example.azure.com/Other",
+        ),
     ] {
         assert_eq!(with(file, text), expected);
     }

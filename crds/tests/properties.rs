@@ -10,7 +10,8 @@ use flotilla_crds::{ArmId, Catalog, Kind, NameRule, Resolved, SecretValue, Targe
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-const ID: &str = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/rg/providers/Microsoft.Example/things/thing";
+const ID: &str =
+    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/rg/providers/Microsoft.Example/things/thing";
 
 /// Decides what a generated resource has. `Whole` takes every field and the nth alternative; `Part` some of them.
 enum Choice {
@@ -50,7 +51,10 @@ fn object(shape: &Object, choice: &mut Choice) -> Value {
     }
     for field in shape.fields.iter().filter(|f| !matches!(f.role, Role::Alternative(_))) {
         let other = matches!(&field.role, Role::InsteadOf(plain) if value.contains_key(&**plain));
-        let taken = shape.fields.iter().any(|f| matches!(&f.role, Role::InsteadOf(p) if **p == *field.name) && value.contains_key(&*f.name));
+        let taken = shape
+            .fields
+            .iter()
+            .any(|f| matches!(&f.role, Role::InsteadOf(p) if **p == *field.name) && value.contains_key(&*f.name));
         if !other && !taken && choice.takes(field, shape) {
             value.insert(field.name.to_string(), one(&field.shape, choice));
         }
@@ -71,9 +75,13 @@ fn one(shape: &Shape, choice: &mut Choice) -> Value {
         Shape::Object(members) => object(members, choice),
         Shape::Map(item) => json!({"key": one(item, choice)}),
         Shape::List { item, min, .. } => (0..min.unwrap_or(1).max(1)).map(|_| one(item, choice)).collect(),
-        Shape::String { min, max, .. } => json!("abcd".repeat(100)[..usize::try_from(min.unwrap_or(3).max(3).min(max.unwrap_or(400))).unwrap()]),
+        Shape::String { min, max, .. } => {
+            json!("abcd".repeat(100)[..usize::try_from(min.unwrap_or(3).max(3).min(max.unwrap_or(400))).unwrap()])
+        }
         Shape::Enum(values) => json!(values[choice.pick(values.len())]),
-        Shape::Integer { min, max } | Shape::Number { min, max } => json!(7.max(min.unwrap_or(i64::MIN)).min(max.unwrap_or(i64::MAX))),
+        Shape::Integer { min, max } | Shape::Number { min, max } => {
+            json!(7.max(min.unwrap_or(i64::MIN)).min(max.unwrap_or(i64::MAX)))
+        }
         Shape::Integers(values) => json!(values[choice.pick(values.len())]),
         Shape::Boolean => json!(true),
         Shape::Any => json!({"any": ["thing"]}),
@@ -94,11 +102,19 @@ fn resolve(version: &Version, spec: &Value) -> Resolved {
     }
     for input in inputs.secrets {
         match input.key {
-            Some(_) => drop(resolved.secrets.insert(input.path, SecretValue::new("9a329043-7ad7-4b1c-812f-9c7a93d6392a"))),
-            None => drop(resolved.secret_maps.insert(input.path, BTreeMap::from([("key".to_owned(), SecretValue::new("hidden"))]))),
+            Some(_) => {
+                drop(resolved.secrets.insert(input.path, SecretValue::new("9a329043-7ad7-4b1c-812f-9c7a93d6392a")));
+            }
+            None => drop(
+                resolved
+                    .secret_maps
+                    .insert(input.path, BTreeMap::from([("key".to_owned(), SecretValue::new("hidden"))])),
+            ),
         }
     }
-    resolved.config.extend(inputs.config_maps.into_iter().map(|input| (input.path, "9a329043-7ad7-4b1c-812f-9c7a93d6392a".to_owned())));
+    resolved.config.extend(
+        inputs.config_maps.into_iter().map(|input| (input.path, "9a329043-7ad7-4b1c-812f-9c7a93d6392a".to_owned())),
+    );
     resolved
 }
 
@@ -122,10 +138,14 @@ fn refusals(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) 
     if schema["enum"].as_array().is_some_and(|allowed| !allowed.contains(value)) {
         found.push(format!("{path} is {value}"));
     }
-    if value.as_i64().is_some_and(|n| schema["minimum"].as_i64().is_some_and(|m| n < m) || schema["maximum"].as_i64().is_some_and(|m| n > m)) {
+    if value.as_i64().is_some_and(|n| {
+        schema["minimum"].as_i64().is_some_and(|m| n < m) || schema["maximum"].as_i64().is_some_and(|m| n > m)
+    }) {
         found.push(format!("{path} is {value}, out of bounds"));
     }
-    for name in schema["required"].as_array().into_iter().flatten().filter(|name| value.get(name.as_str().unwrap()).is_none()) {
+    for name in
+        schema["required"].as_array().into_iter().flatten().filter(|name| value.get(name.as_str().unwrap()).is_none())
+    {
         found.push(format!("{path}.{name} is missing"));
     }
     for (name, inner) in value.as_object().into_iter().flatten() {
@@ -141,16 +161,27 @@ fn refusals(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) 
 }
 
 /// Whether the status has what the spec has, as far as both have fields at the same ARM path.
-fn check_same(spec_shape: &Object, spec: &Value, status_shape: &Object, status: &Value, path: &str, found: &mut Vec<String>) {
+fn check_same(
+    spec_shape: &Object,
+    spec: &Value,
+    status_shape: &Object,
+    status: &Value,
+    path: &str,
+    found: &mut Vec<String>,
+) {
     for field in spec_shape.fields.iter().filter(|f| f.role == Role::Value) {
         let Some(stated) = spec.get(&*field.name) else { continue };
-        let Some(twin) = status_shape.fields.iter().find(|f| f.arm == field.arm && f.role == Role::Value) else { continue };
+        let Some(twin) = status_shape.fields.iter().find(|f| f.arm == field.arm && f.role == Role::Value) else {
+            continue;
+        };
         let seen = &status[&*twin.name];
         let at = format!("{path}.{}", field.name);
         match (&field.shape, &twin.shape) {
             (Shape::Object(a), Shape::Object(b)) => check_same(a, stated, b, seen, &at, found),
             (Shape::Reference { .. }, Shape::String { .. }) if *seen != ID => found.push(format!("{at} is {seen}")),
-            (Shape::String { .. } | Shape::Enum(_), Shape::String { .. }) | (Shape::Boolean, Shape::Boolean) if seen != stated => {
+            (Shape::String { .. } | Shape::Enum(_), Shape::String { .. }) | (Shape::Boolean, Shape::Boolean)
+                if seen != stated =>
+            {
                 found.push(format!("{at} is {seen}, not {stated}"));
             }
             _ => {}
@@ -169,14 +200,18 @@ fn check(kind: &Kind, version: &Version, choice: &mut Choice) -> Vec<String> {
         NameRule::AzureName | NameRule::Uuid => "something".to_owned(),
     };
     let mut schema = kind.own_spec_schema(version.name()).unwrap();
-    schema["required"].as_array_mut().into_iter().for_each(|r| r.retain(|name| name != "owner"));
+    if let Some(required) = schema["required"].as_array_mut() {
+        required.retain(|name| name != "owner");
+    }
     refusals(&schema, &spec, "spec", &mut found);
     let resolved = resolve(version, &spec);
     match version.put_body(&spec, &name, &resolved) {
         Err(error) => found.push(error.to_string()),
         Ok(body) => {
             found.extend(version.validate_body(&body).err().into_iter().flatten().map(|v| v.to_string()));
-            found.extend(version.stated_differences(&body, &body).into_iter().map(|d| format!("differs from itself: {d:?}")));
+            found.extend(
+                version.stated_differences(&body, &body).into_iter().map(|d| format!("differs from itself: {d:?}")),
+            );
             let status = version.status(&body);
             refusals(&kind.own_status_schema(version.name()).unwrap(), &status, "status", &mut found);
             check_same(version.spec(), &spec, version.status_shape(), &status, "status", &mut found);
@@ -203,7 +238,7 @@ fn everything_set_makes_a_valid_body_and_status_in_every_version() {
     let (mut found, mut checked) = (BTreeSet::new(), 0);
     for entry in catalog.kinds() {
         let kind = catalog.kind(&entry.group, &entry.kind).unwrap();
-        for version in kind.versions().iter() {
+        for version in kind.versions() {
             for n in 0..most_alternatives(version.spec()) {
                 checked += 1;
                 found.extend(check(&kind, version, &mut Choice::Whole(n)));
@@ -251,9 +286,24 @@ proptest! {
 
 /// JSON with the names that occur in specs, so that walks go deep.
 fn json_value() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), any::<i64>().prop_map(Value::from), "[a-z/]{0,6}".prop_map(Value::from)];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "[a-z/]{0,6}".prop_map(Value::from)
+    ];
     leaf.prop_recursive(5, 60, 6, |inner| {
-        let name = prop_oneof!["properties", "tags", "identity", "sku", "location", "reference", "name", "userAssignedIdentities", "[a-z]{1,5}"];
+        let name = prop_oneof![
+            "properties",
+            "tags",
+            "identity",
+            "sku",
+            "location",
+            "reference",
+            "name",
+            "userAssignedIdentities",
+            "[a-z]{1,5}"
+        ];
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
             prop::collection::btree_map(name, inner, 0..5).prop_map(|m| Value::Object(m.into_iter().collect())),

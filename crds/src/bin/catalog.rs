@@ -26,7 +26,9 @@ fn run() -> Result<String, String> {
     for argument in std::env::args().skip(1) {
         match argument.as_str() {
             "--check" => check = true,
-            flag if flag.starts_with('-') => return Err(format!("unknown option {flag}; use: catalog TYPES-FOLDER [--check]")),
+            flag if flag.starts_with('-') => {
+                return Err(format!("unknown option {flag}; use: catalog TYPES-FOLDER [--check]"));
+            }
             folder if types.is_none() => types = Some(folder.into()),
             other => return Err(format!("one folder is enough, and {other} is a second one")),
         }

@@ -39,7 +39,8 @@ impl Version {
         let (graph, root) = self.types();
         let mut compare = Compare { graph, found: Vec::new() };
         if let (Some(body), Some(live)) = (body.as_object(), live.as_object()) {
-            let given: Map<String, Value> = body.iter().filter(|(k, _)| *k != "name" && *k != "id" && *k != "type").map(clone).collect();
+            let given: Map<String, Value> =
+                body.iter().filter(|(k, _)| *k != "name" && *k != "id" && *k != "type").map(clone).collect();
             compare.object(root, &given, live, "");
         }
         compare.found
@@ -90,7 +91,8 @@ impl<'a> Compare<'a> {
             let node = prop.map(|p| p.node).or(extra);
             let at = below(path, name);
             // Some services answer with other capitals in property names, mostly in maps.
-            let found = live.get(name).or_else(|| live.iter().find(|(k, _)| k.eq_ignore_ascii_case(name)).map(|(_, v)| v));
+            let found =
+                live.get(name).or_else(|| live.iter().find(|(k, _)| k.eq_ignore_ascii_case(name)).map(|(_, v)| v));
             match found {
                 None | Some(Value::Null) if self.is_empty(node, stated) => {}
                 None | Some(Value::Null) => self.report(&at, Change::Missing),
@@ -108,7 +110,8 @@ impl<'a> Compare<'a> {
                 let (props, _) = node.map_or((Vec::new(), None), |id| self.props(id, entries));
                 entries.iter().all(|(name, value)| {
                     let prop = props.iter().find(|p| *p.name == **name);
-                    prop.is_some_and(|p| p.flags.has(Flags::SECRET) || p.flags.has(Flags::WRITE_ONLY)) || self.is_empty(prop.map(|p| p.node), value)
+                    prop.is_some_and(|p| p.flags.has(Flags::SECRET) || p.flags.has(Flags::WRITE_ONLY))
+                        || self.is_empty(prop.map(|p| p.node), value)
                 })
             }
             // False and a missing property are the same to most services.
@@ -119,7 +122,9 @@ impl<'a> Compare<'a> {
 
     fn value(&mut self, node: Option<NodeId>, stated: &Value, live: &Value, path: &str, location: bool) {
         match (stated, live) {
-            (Value::Object(stated), Value::Object(live)) => self.object(node.unwrap_or(NodeId::MAX), stated, live, path),
+            (Value::Object(stated), Value::Object(live)) => {
+                self.object(node.unwrap_or(NodeId::MAX), stated, live, path);
+            }
             (Value::Array(stated), Value::Array(live)) => {
                 let item = match node.map(|id| self.graph.node(id)) {
                     Some(Node::Array { item, .. }) => Some(*item),
@@ -171,13 +176,19 @@ impl<'a> Compare<'a> {
 fn identity(items: &[Value]) -> Option<&'static str> {
     ["name", "id", "key"].into_iter().find(|key| {
         let mut seen = std::collections::BTreeSet::new();
-        items.iter().all(|item| item.get(key).and_then(Value::as_str).is_some_and(|text| seen.insert(text.to_ascii_lowercase())))
+        items.iter().all(|item| {
+            item.get(key).and_then(Value::as_str).is_some_and(|text| seen.insert(text.to_ascii_lowercase()))
+        })
     })
 }
 
 fn is_location(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
-    lower.ends_with("location") || lower.ends_with("locationname") || lower.ends_with("locations") || lower.ends_with("region") || lower.ends_with("regions")
+    lower.ends_with("location")
+        || lower.ends_with("locationname")
+        || lower.ends_with("locations")
+        || lower.ends_with("region")
+        || lower.ends_with("regions")
 }
 
 fn same(ignore_case: bool, stated: &Value, live: &Value, location: bool) -> bool {
@@ -185,7 +196,9 @@ fn same(ignore_case: bool, stated: &Value, live: &Value, location: bool) -> bool
         (Value::String(a), Value::String(b)) => {
             let lower = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_lowercase();
             let id = a.starts_with('/') && b.starts_with('/');
-            a == b || (ignore_case || id) && a.trim_end_matches('/').eq_ignore_ascii_case(b.trim_end_matches('/')) || location && lower(a) == lower(b)
+            a == b
+                || (ignore_case || id) && a.trim_end_matches('/').eq_ignore_ascii_case(b.trim_end_matches('/'))
+                || location && lower(a) == lower(b)
         }
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
         _ => stated == live,

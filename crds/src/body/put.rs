@@ -60,7 +60,8 @@ impl Version {
     pub fn put_body(&self, spec: &Value, name: &str, resolved: &Resolved) -> Result<Value, BodyError> {
         let writer = Writer { version: self, payload: &self.entry().payload, resolved };
         let mut body = Map::new();
-        let members = spec.as_object().ok_or(BodyError::WrongType { path: "spec".to_owned(), expected: "an object" })?;
+        let members =
+            spec.as_object().ok_or(BodyError::WrongType { path: "spec".to_owned(), expected: "an object" })?;
         writer.members(self.spec(), members, "spec", "", &mut body)?;
         let name = name.rsplit('/').next().unwrap_or(name);
         body.insert("name".to_owned(), Value::String(name.to_owned()));
@@ -76,7 +77,14 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     /// `rule` is the path as `Payload` writes it: dots, and `[]` for items.
-    fn members(&self, shape: &Object, given: &Map<String, Value>, path: &str, rule: &str, body: &mut Map<String, Value>) -> Result<(), BodyError> {
+    fn members(
+        &self,
+        shape: &Object,
+        given: &Map<String, Value>,
+        path: &str,
+        rule: &str,
+        body: &mut Map<String, Value>,
+    ) -> Result<(), BodyError> {
         let mut alternative: Option<&str> = None;
         for (name, value) in given {
             if path == "spec" && ENVELOPE.contains(&name.as_str()) || value.is_null() {
@@ -135,7 +143,14 @@ impl Writer<'_> {
         }
     }
 
-    fn field(&self, field: &Field, value: &Value, path: &str, rule: &str, body: &mut Map<String, Value>) -> Result<(), BodyError> {
+    fn field(
+        &self,
+        field: &Field,
+        value: &Value,
+        path: &str,
+        rule: &str,
+        body: &mut Map<String, Value>,
+    ) -> Result<(), BodyError> {
         let wrong = || BodyError::WrongType { path: path.to_owned(), expected: field.shape.noun() };
         match (&field.role, &field.shape) {
             (Role::Alternative(_), Shape::Object(members)) => {
@@ -180,7 +195,9 @@ impl Writer<'_> {
             Shape::Map(item) => {
                 let entries = value.as_object().ok_or_else(wrong)?.iter();
                 let rule = format!("{rule}{{}}");
-                entries.map(|(key, value)| Ok((key.clone(), self.value(item, value, &below(path, key), &rule)?))).collect()
+                entries
+                    .map(|(key, value)| Ok((key.clone(), self.value(item, value, &below(path, key), &rule)?)))
+                    .collect()
             }
             Shape::List { item, .. } => {
                 let items = value.as_array().ok_or_else(wrong)?.iter().enumerate();
@@ -188,7 +205,9 @@ impl Writer<'_> {
                 items.map(|(i, value)| self.value(item, value, &format!("{path}[{i}]"), &rule)).collect()
             }
             Shape::String { .. } | Shape::Enum(_) => fits(value.is_string()),
-            Shape::Integer { .. } | Shape::Integers(_) => fits(value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|f| f.fract() == 0.0)),
+            Shape::Integer { .. } | Shape::Integers(_) => {
+                fits(value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|f| f.fract() == 0.0))
+            }
             Shape::Number { .. } => fits(value.is_number()),
             Shape::Boolean => fits(value.is_boolean()),
             Shape::Any => Ok(value.clone()),
@@ -226,7 +245,10 @@ fn join(rule: &str, name: &str) -> String {
 }
 
 /// The object that the last segment of an ARM path is in, made if need be.
-fn place<'p, 'b>(arm: &'p [Box<str>], body: &'b mut Map<String, Value>) -> Option<(&'p str, &'b mut Map<String, Value>)> {
+fn place<'p, 'b>(
+    arm: &'p [Box<str>],
+    body: &'b mut Map<String, Value>,
+) -> Option<(&'p str, &'b mut Map<String, Value>)> {
     let (last, above) = arm.split_last()?;
     let mut object = body;
     for segment in above {

@@ -21,7 +21,9 @@ fn object(shape: &Object, body: &Value) -> Map<String, Value> {
     for field in &shape.fields {
         let value = match &field.role {
             Role::Alternative(value) => match &field.shape {
-                Shape::Object(members) if chosen.is_some_and(|c| c.eq_ignore_ascii_case(value)) => Some(Value::Object(object(members, body))),
+                Shape::Object(members) if chosen.is_some_and(|c| c.eq_ignore_ascii_case(value)) => {
+                    Some(Value::Object(object(members, body)))
+                }
                 _ => None,
             },
             Role::Rest => rest(shape, field, body),
@@ -38,9 +40,12 @@ fn rest(shape: &Object, field: &Field, body: &Value) -> Option<Value> {
     let Shape::Map(item) = &field.shape else { return None };
     let body = look_up(body, &field.arm)?;
     let here = |f: &Field| f.role != Role::Rest && f.arm.starts_with(&field.arm);
-    let named = |key: &str| shape.fields.iter().any(|f| here(f) && f.arm.get(field.arm.len()).is_some_and(|next| &**next == key));
+    let named = |key: &str| {
+        shape.fields.iter().any(|f| here(f) && f.arm.get(field.arm.len()).is_some_and(|next| &**next == key))
+    };
     let entries = body.as_object()?.iter().filter(|(key, _)| !named(key));
-    let entries: Map<String, Value> = entries.filter_map(|(key, value)| Some((key.clone(), one(item, value)?))).collect();
+    let entries: Map<String, Value> =
+        entries.filter_map(|(key, value)| Some((key.clone(), one(item, value)?))).collect();
     (!entries.is_empty()).then_some(Value::Object(entries))
 }
 

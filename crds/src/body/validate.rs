@@ -67,7 +67,9 @@ impl Check<'_> {
             Node::Union { discriminator, base, cases } => {
                 let Some(given) = value.as_object() else { return self.report(path, wrong("an object")) };
                 let at = below(path, discriminator);
-                let Some(chosen) = given.get(&**discriminator).and_then(Value::as_str) else { return self.report(&at, Problem::Missing) };
+                let Some(chosen) = given.get(&**discriminator).and_then(Value::as_str) else {
+                    return self.report(&at, Problem::Missing);
+                };
                 let case = cases.iter().find(|c| c.value.eq_ignore_ascii_case(chosen));
                 match case.map(|case| self.graph.node(case.node)) {
                     Some(Node::Object { props, extra }) => self.object(&[base, props], *extra, given, path, at_root),
@@ -114,7 +116,10 @@ impl Check<'_> {
             },
             Node::Integers(values) => match value.as_i64() {
                 Some(n) if values.contains(&n) => {}
-                Some(_) => self.report(path, Problem::NotAllowed(values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))),
+                Some(_) => self.report(
+                    path,
+                    Problem::NotAllowed(values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+                ),
                 None => self.report(path, wrong("a whole number")),
             },
             Node::Boolean if !value.is_boolean() => self.report(path, wrong("true or false")),
@@ -123,7 +128,14 @@ impl Check<'_> {
         }
     }
 
-    fn object(&mut self, props: &[&Vec<Prop>], extra: Option<NodeId>, given: &Map<String, Value>, path: &str, at_root: bool) {
+    fn object(
+        &mut self,
+        props: &[&Vec<Prop>],
+        extra: Option<NodeId>,
+        given: &Map<String, Value>,
+        path: &str,
+        at_root: bool,
+    ) {
         const ENVELOPE: [&str; 4] = ["id", "name", "type", "apiVersion"];
         let props = || props.iter().flat_map(|p| p.iter());
         for prop in props() {

@@ -28,7 +28,9 @@ impl Advice<'_> {
         let field = readable(path);
         let fact = format!("{field} does not exist in {}", self.version);
         match self.newest_with(path) {
-            Some(version) => format!("{fact}, but in {version}: use kubectl edit {}.{version}.{} NAME", self.plural, self.group),
+            Some(version) => {
+                format!("{fact}, but in {version}: use kubectl edit {}.{version}.{} NAME", self.plural, self.group)
+            }
             None => fact,
         }
     }
@@ -50,7 +52,7 @@ pub(super) fn add(union: &Schema, own: &Schema, advice: &Advice<'_>, path: &[&st
                 let mut full = path.to_vec();
                 full.push(name);
                 match cel_name(name) {
-                    Some(cel) if schema.structure != Structure::Any => {
+                    Some(cel) if is_visible(schema) => {
                         rules.push(json!({"rule": format!("!has(self.{cel})"), "message": advice.missing(&full)}));
                     }
                     _ => refused.push(json!({"required": [name]})),
@@ -58,7 +60,8 @@ pub(super) fn add(union: &Schema, own: &Schema, advice: &Advice<'_>, path: &[&st
             }
             for (a, b) in exclusive {
                 if let (Some(x), Some(y)) = (cel_name(a), cel_name(b)) {
-                    let message = format!("{} and {b} exclude each other: set one of them", readable(&[path, &[a]].concat()));
+                    let message =
+                        format!("{} and {b} exclude each other: set one of them", readable(&[path, &[a]].concat()));
                     rules.push(json!({"rule": format!("!has(self.{x}) || !has(self.{y})"), "message": message}));
                 }
             }
@@ -79,6 +82,15 @@ pub(super) fn add(union: &Schema, own: &Schema, advice: &Advice<'_>, path: &[&st
     }
 }
 
+/// Whether CEL knows a property of this schema: what is untyped, or a list or map of it, it does not.
+fn is_visible(schema: &Schema) -> bool {
+    match &schema.structure {
+        Structure::Any => false,
+        Structure::List(inner) | Structure::Map(inner) => is_visible(inner),
+        _ => true,
+    }
+}
+
 /// A path as people write it: `ipRules[].value`.
 fn readable(path: &[&str]) -> String {
     let mut text = String::new();
@@ -94,8 +106,27 @@ fn readable(path: &[&str]) -> String {
 /// A property's name in CEL: some characters and words are escaped. None where CEL has no name for it.
 fn cel_name(name: &str) -> Option<String> {
     const WORDS: [&str; 21] = [
-        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
-        "namespace", "return", "var", "void", "while",
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
     ];
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/');
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(fits) {
@@ -104,7 +135,11 @@ fn cel_name(name: &str) -> Option<String> {
     if WORDS.contains(&name) {
         return Some(format!("__{name}__"));
     }
-    let escaped = name.replace("__", "__underscores__").replace('.', "__dot__").replace('-', "__dash__").replace('/', "__slash__");
+    let escaped = name
+        .replace("__", "__underscores__")
+        .replace('.', "__dot__")
+        .replace('-', "__dash__")
+        .replace('/', "__slash__");
     Some(escaped)
 }
 

@@ -79,8 +79,12 @@ impl Schema {
     /// An object with these optional string members.
     pub(super) fn strings(optional: &[&str], needed: &[&str]) -> Self {
         let mut schema = Self::object();
-        optional.iter().for_each(|name| schema.property(name, Self::string()));
-        needed.iter().for_each(|name| schema.required(name, Self::string()));
+        for name in optional {
+            schema.property(name, Self::string());
+        }
+        for name in needed {
+            schema.required(name, Self::string());
+        }
         schema
     }
 
@@ -134,11 +138,17 @@ fn merge(a: Structure, b: &Structure) -> Structure {
             }
             Structure::Object { properties, required: BTreeSet::new(), exclusive: Vec::new() }
         }
-        (Structure::Map(a), Structure::Map(b)) => Structure::Map(Box::new(Schema::of(merge(a.structure, &b.structure)))),
-        (Structure::List(a), Structure::List(b)) => Structure::List(Box::new(Schema::of(merge(a.structure, &b.structure)))),
+        (Structure::Map(a), Structure::Map(b)) => {
+            Structure::Map(Box::new(Schema::of(merge(a.structure, &b.structure))))
+        }
+        (Structure::List(a), Structure::List(b)) => {
+            Structure::List(Box::new(Schema::of(merge(a.structure, &b.structure))))
+        }
         (Structure::String(a), Structure::String(b)) => Structure::String(if a == *b { a } else { None }),
         (Structure::Integer(a), Structure::Integer(b)) => Structure::Integer(if a == *b { a } else { None }),
-        (Structure::Number | Structure::Integer(_), Structure::Number) | (Structure::Number, Structure::Integer(_)) => Structure::Number,
+        (Structure::Number | Structure::Integer(_), Structure::Number) | (Structure::Number, Structure::Integer(_)) => {
+            Structure::Number
+        }
         (Structure::Boolean, Structure::Boolean) => Structure::Boolean,
         _ => Structure::Any,
     }
@@ -173,7 +183,8 @@ fn emit_at<'a>(union: &'a Schema, own: Option<&Schema>, advice: &Advice<'_>, pat
     match &union.structure {
         Structure::Object { properties, .. } => {
             out.insert("type".to_owned(), json!("object"));
-            let properties = properties.iter().map(|(name, schema)| (name.clone(), descend(name, schema, path))).collect();
+            let properties =
+                properties.iter().map(|(name, schema)| (name.clone(), descend(name, schema, path))).collect();
             out.insert("properties".to_owned(), Value::Object(properties));
         }
         Structure::Map(values) => {
@@ -197,7 +208,10 @@ fn structure(schema: &Schema, inner: &mut dyn FnMut(&Schema) -> Value) -> Map<St
     match &schema.structure {
         Structure::Object { properties, .. } => {
             set("type", json!("object"));
-            set("properties", Value::Object(properties.iter().map(|(name, schema)| (name.clone(), inner(schema))).collect()));
+            set(
+                "properties",
+                Value::Object(properties.iter().map(|(name, schema)| (name.clone(), inner(schema))).collect()),
+            );
         }
         Structure::Map(values) => {
             set("type", json!("object"));

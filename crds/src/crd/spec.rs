@@ -8,8 +8,7 @@ use crate::kind::{NameRule, Owner, Version};
 use crate::shape::{Object, Role, Shape};
 
 /// What an ARM id looks like; the API server refuses others.
-const ARM_ID: &str =
-    "(?i)(^(/subscriptions/([^/]+)(/resourcegroups/([^/]+))?)?/providers/([^/]+)/([^/]+/[^/]+)(/([^/]+/[^/]+))*$|^/subscriptions/([^/]+)(/resourcegroups/([^/]+))?$)";
+const ARM_ID: &str = "(?i)(^(/subscriptions/([^/]+)(/resourcegroups/([^/]+))?)?/providers/([^/]+)/([^/]+/[^/]+)(/([^/]+/[^/]+))*$|^/subscriptions/([^/]+)(/resourcegroups/([^/]+))?$)";
 
 pub(super) fn spec(version: &Version) -> Schema {
     let mut schema = object(version.spec());
@@ -90,7 +89,11 @@ fn object(shape: &Object) -> Schema {
     let mut schema = Schema::object();
     for field in &shape.fields {
         let of = of(&field.shape);
-        if field.required { schema.required(&field.name, of) } else { schema.property(&field.name, of) }
+        if field.required {
+            schema.required(&field.name, of);
+        } else {
+            schema.property(&field.name, of);
+        }
         if let (Role::InsteadOf(plain), Structure::Object { exclusive, .. }) = (&field.role, &mut schema.structure) {
             exclusive.push((plain.to_string(), field.name.to_string()));
         }

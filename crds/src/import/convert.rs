@@ -9,7 +9,13 @@ use super::raw::{File, Ordered, RawProp, RawType, Ref, Resource};
 use crate::graph::{Case, Flags, Node, NodeId, Prop};
 
 /// Adds the nodes of a resource's body and returns its root.
-pub(super) fn root(file: &File, resource: &Resource, facts: &Facts, about: &About<'_>, nodes: &mut Vec<Node>) -> Result<NodeId, Error> {
+pub(super) fn root(
+    file: &File,
+    resource: &Resource,
+    facts: &Facts,
+    about: &About<'_>,
+    nodes: &mut Vec<Node>,
+) -> Result<NodeId, Error> {
     let name = format!("{}@{}", resource.arm_type, resource.api_version);
     let mut converter = Converter { file, resource, facts, about, nodes, done: HashMap::new(), name };
     let context = Context { level: Level::Body, read_only: false, sensitive: false };
@@ -36,6 +42,9 @@ enum Level {
     First,
     Deeper,
 }
+
+/// A published object: its place in the file, its name and its properties.
+type ObjectType<'a> = (Ref, &'a str, &'a Ordered<RawProp>);
 
 struct Converter<'a> {
     file: &'a File,
@@ -71,7 +80,8 @@ impl Converter<'_> {
     }
 
     fn convert(&mut self, reference: Ref, context: Context) -> Result<Node, Error> {
-        let deeper = Context { level: if context.level == Level::First { Level::First } else { Level::Deeper }, ..context };
+        let deeper =
+            Context { level: if context.level == Level::First { Level::First } else { Level::Deeper }, ..context };
         Ok(match self.file.get(reference, &self.name)? {
             RawType::ObjectType { name, properties, additional_properties, .. } => {
                 if let Some(node) = self.cut_down(reference, name, properties, context)? {
@@ -111,9 +121,11 @@ impl Converter<'_> {
             }
             RawType::UnionType { elements } => self.union(elements)?,
             RawType::StringLiteralType { value } => Node::Enum { values: vec![value.as_str().into()], open: false },
-            RawType::StringType { pattern, min_length, max_length, .. } => {
-                Node::String { pattern: pattern.as_deref().filter(|p| is_usable(p)).map(Into::into), min: *min_length, max: *max_length }
-            }
+            RawType::StringType { pattern, min_length, max_length, .. } => Node::String {
+                pattern: pattern.as_deref().filter(|p| is_usable(p)).map(Into::into),
+                min: *min_length,
+                max: *max_length,
+            },
             RawType::IntegerType { min_value, max_value } => Node::Integer { min: *min_value, max: *max_value },
             RawType::BooleanType {} => Node::Boolean,
             RawType::AnyType {} | RawType::NullType {} => Node::Any,
@@ -135,11 +147,21 @@ impl Converter<'_> {
                 _ => return Ok(Node::Any),
             }
         }
-        Ok(if values.is_empty() { Node::String { pattern: None, min: None, max: None } } else { Node::Enum { values, open } })
+        Ok(if values.is_empty() {
+            Node::String { pattern: None, min: None, max: None }
+        } else {
+            Node::Enum { values, open }
+        })
     }
 
     /// The node of an object of which only the id is kept, if it is one.
-    fn cut_down(&self, reference: Ref, name: &str, properties: &Ordered<RawProp>, context: Context) -> Result<Option<Node>, Error> {
+    fn cut_down(
+        &self,
+        reference: Ref,
+        name: &str,
+        properties: &Ordered<RawProp>,
+        context: Context,
+    ) -> Result<Option<Node>, Error> {
         let whole = self.facts.about(self.about, name, "*").any(|fact| *fact == Fact::Whole);
         if whole || matches!(context.level, Level::Body | Level::Properties) {
             return Ok(None);
@@ -162,7 +184,7 @@ impl Converter<'_> {
     }
 
     /// The object that a property is or has a list of.
-    fn object_of(&self, prop: &RawProp) -> Result<Option<(Ref, &str, &Ordered<RawProp>)>, Error> {
+    fn object_of(&self, prop: &RawProp) -> Result<Option<ObjectType<'_>>, Error> {
         let mut object = prop.node;
         if let RawType::ArrayType { item_type, .. } = self.file.get(object, &self.name)? {
             object = *item_type;
@@ -195,7 +217,8 @@ impl Converter<'_> {
     }
 
     fn props(&mut self, of: &str, properties: &Ordered<RawProp>, context: Context) -> Result<Vec<Prop>, Error> {
-        let kept_resource = !matches!(context.level, Level::Body) && embedded::looks_like_resource(properties).is_some();
+        let kept_resource =
+            !matches!(context.level, Level::Body) && embedded::looks_like_resource(properties).is_some();
         let named = properties.0.iter().any(|(n, _)| n == "name" || n == "etag");
         let mut props = Vec::new();
         for (name, raw) in &properties.0 {
@@ -212,7 +235,8 @@ impl Converter<'_> {
                 node: self.node(raw.node, Context { level, read_only, sensitive })?,
                 rename: None,
             };
-            let inside = context.sensitive && matches!(self.file.get(raw.node, &self.name)?, RawType::StringType { .. });
+            let inside =
+                context.sensitive && matches!(self.file.get(raw.node, &self.name)?, RawType::StringType { .. });
             if inside || self.is_sensitive(raw.node)? {
                 prop.flags = prop.flags.with(Flags::SECRET);
             }
@@ -221,7 +245,8 @@ impl Converter<'_> {
             }
             prop.flags = prop.flags.with(self.flags_of_object(raw, context)?);
             if kept_resource && name == "id" {
-                prop.flags = if named { prop.flags.with(Flags::NOT_IN_SPEC) } else { prop.flags.with(Flags::REFERENCE) };
+                prop.flags =
+                    if named { prop.flags.with(Flags::NOT_IN_SPEC) } else { prop.flags.with(Flags::REFERENCE) };
             }
             self.apply_facts(of, &mut prop);
             props.push(prop);
@@ -269,7 +294,8 @@ impl Converter<'_> {
                 }
                 Fact::Values(values) => {
                     let open = matches!(self.nodes[prop.node as usize], Node::Enum { open: true, .. });
-                    prop.node = self.add(Node::Enum { values: values.iter().map(|v| v.as_str().into()).collect(), open });
+                    prop.node =
+                        self.add(Node::Enum { values: values.iter().map(|v| v.as_str().into()).collect(), open });
                     flags
                 }
                 Fact::Type(_, to) => {
@@ -286,7 +312,10 @@ impl Converter<'_> {
     fn retype(&mut self, id: NodeId, to: NewType) -> NodeId {
         let node = self.nodes[id as usize].clone();
         match (node, to) {
-            (Node::Array { item, min, max }, NewType::Number | NewType::Integer | NewType::String | NewType::Boolean | NewType::AnyMap) => {
+            (
+                Node::Array { item, min, max },
+                NewType::Number | NewType::Integer | NewType::String | NewType::Boolean | NewType::AnyMap,
+            ) => {
                 let item = self.retype(item, to);
                 self.add(Node::Array { item, min, max })
             }
@@ -314,7 +343,9 @@ impl Converter<'_> {
         Ok(match self.file.get(reference, &self.name)? {
             RawType::StringType { sensitive, .. } => *sensitive,
             RawType::ObjectType { sensitive, properties, .. } => *sensitive && properties.0.is_empty(),
-            RawType::ArrayType { item_type, .. } => matches!(self.file.get(*item_type, &self.name)?, RawType::StringType { sensitive: true, .. }),
+            RawType::ArrayType { item_type, .. } => {
+                matches!(self.file.get(*item_type, &self.name)?, RawType::StringType { sensitive: true, .. })
+            }
             _ => false,
         })
     }
@@ -335,7 +366,16 @@ fn is_reference_by_hint(name: &str, description: &str) -> bool {
     let text = description.to_ascii_lowercase();
     name == "id"
         || ["resourceid", "armid", "resourceids"].iter().any(|end| name.ends_with(end))
-        || ["arm id", "arm resource id", "resource id", "resourceid", "/subscriptions/", "fully qualified azure resource"].iter().any(|hint| text.contains(hint))
+        || [
+            "arm id",
+            "arm resource id",
+            "resource id",
+            "resourceid",
+            "/subscriptions/",
+            "fully qualified azure resource",
+        ]
+        .iter()
+        .any(|hint| text.contains(hint))
 }
 
 /// Whether the API server and we can match a pattern: no look-around, no back-references.

@@ -70,7 +70,9 @@ pub(super) fn fate(file: &File, object: Ref, name: &str, properties: Ref, met: &
         return Ok(if elsewhere { Fate::Reference } else { Fate::Keep });
     }
     for resource in &file.resources {
-        if !resource.arm_type.eq_ignore_ascii_case(met.current) && is_first_level(file, resource.body, object, &resource.arm_type)? {
+        if !resource.arm_type.eq_ignore_ascii_case(met.current)
+            && is_first_level(file, resource.body, object, &resource.arm_type)?
+        {
             return Ok(Fate::Reference);
         }
     }
@@ -80,7 +82,9 @@ pub(super) fn fate(file: &File, object: Ref, name: &str, properties: Ref, met: &
 /// The node of `properties` in a body.
 fn body_properties(file: &File, body: Ref, of: &str) -> Result<Option<Ref>, Error> {
     Ok(match file.get(body, of)? {
-        RawType::ObjectType { properties, .. } => properties.0.iter().find(|(n, _)| n == "properties").map(|(_, p)| p.node),
+        RawType::ObjectType { properties, .. } => {
+            properties.0.iter().find(|(n, _)| n == "properties").map(|(_, p)| p.node)
+        }
         _ => None,
     })
 }

@@ -136,7 +136,12 @@ impl Facts {
     }
 
     /// The facts about a property, most general first.
-    pub(super) fn about<'a>(&'a self, about: &'a About<'_>, arm_type: &str, property: &str) -> impl Iterator<Item = &'a Fact> {
+    pub(super) fn about<'a>(
+        &'a self,
+        about: &'a About<'_>,
+        arm_type: &str,
+        property: &str,
+    ) -> impl Iterator<Item = &'a Fact> {
         let key = |t: &str, p: &str| (about.group.to_owned(), t.to_owned(), p.to_owned());
         let keys = [key("*", property), key(arm_type, property)];
         let rows = keys.into_iter().filter_map(|key| self.rows.get(&key)).flatten();
@@ -157,7 +162,8 @@ impl Facts {
 
 impl Row {
     fn holds(&self, about: &About<'_>) -> bool {
-        (self.kind == "*" || self.kind.split(',').any(|k| k == about.kind)) && version_matches(&self.versions, about.api_version)
+        (self.kind == "*" || self.kind.split(',').any(|k| k == about.kind))
+            && version_matches(&self.versions, about.api_version)
     }
 }
 
@@ -218,7 +224,9 @@ fn parse(fact: &str, value: &str) -> Result<Fact, String> {
                 "any" => NewType::Any,
                 "map" => NewType::AnyMap,
                 "list" => NewType::AnyList,
-                other => return Err(format!("type {other:?} is none of number, integer, string, boolean, any, map, list")),
+                other => {
+                    return Err(format!("type {other:?} is none of number, integer, string, boolean, any, map, list"));
+                }
             },
         ),
         other => return Err(format!("there is no fact {other:?}")),

@@ -105,8 +105,10 @@ fn find<'a>(wanted: &'a mut [Wanted], group: &str, kind: &str) -> Option<&'a mut
 
 /// The owner's kind: that of the parent ARM type, or the resource group.
 pub(super) fn link_owners(wanted: &mut [Wanted]) {
-    let kinds: Vec<(String, String, String)> =
-        wanted.iter().map(|w| (w.entry.arm_type.to_ascii_lowercase(), w.entry.group.clone(), w.entry.kind.clone())).collect();
+    let kinds: Vec<(String, String, String)> = wanted
+        .iter()
+        .map(|w| (w.entry.arm_type.to_ascii_lowercase(), w.entry.group.clone(), w.entry.kind.clone()))
+        .collect();
     for kind in wanted {
         let arm_type = kind.entry.arm_type.to_ascii_lowercase();
         let parent = arm_type.rsplit_once('/').map_or("", |(parent, _)| parent);

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::Error;
 
 /// A type as published. What is not needed is not read.
+#[expect(clippy::enum_variant_names, reason = "the names that the data have")]
 #[derive(Debug, Deserialize)]
 #[serde(tag = "$type", rename_all_fields = "camelCase")]
 pub(super) enum RawType {
@@ -144,8 +145,10 @@ pub(super) struct File {
 
 impl File {
     fn read(path: &Path) -> Result<Self, Error> {
-        let bytes = std::fs::read(path).map_err(|source| Error::File { action: "read", path: path.to_owned(), source })?;
-        let types: Vec<RawType> = serde_json::from_slice(&bytes).map_err(|source| Error::Json { path: path.to_owned(), source })?;
+        let bytes =
+            std::fs::read(path).map_err(|source| Error::File { action: "read", path: path.to_owned(), source })?;
+        let types: Vec<RawType> =
+            serde_json::from_slice(&bytes).map_err(|source| Error::Json { path: path.to_owned(), source })?;
         let mut resources = Vec::new();
         for raw in &types {
             if let RawType::ResourceType { name, body, writable_scopes } = raw {
@@ -192,10 +195,15 @@ impl Library {
             }
         }
         if files.is_empty() {
-            let source = std::io::Error::new(std::io::ErrorKind::NotFound, "no <service>/<provider>/<api-version>/types.json below it");
+            let source = std::io::Error::new(
+                std::io::ErrorKind::NotFound,
+                "no <service>/<provider>/<api-version>/types.json below it",
+            );
             return Err(Error::File { action: "find type data in", path: folder.to_owned(), source });
         }
-        files.values_mut().for_each(|f| f.sort());
+        for paths in files.values_mut() {
+            paths.sort();
+        }
         Ok(Self { files, read: HashMap::new() })
     }
 
@@ -210,7 +218,10 @@ impl Library {
                 Some(file) => Arc::clone(file),
                 None => Arc::clone(self.read.entry(path.clone()).or_insert(Arc::new(File::read(&path)?))),
             };
-            let found = file.resources.iter().find(|r| r.arm_type.eq_ignore_ascii_case(arm_type) && r.api_version == api_version);
+            let found = file
+                .resources
+                .iter()
+                .find(|r| r.arm_type.eq_ignore_ascii_case(arm_type) && r.api_version == api_version);
             if let Some(found) = found
                 && best.as_ref().is_none_or(|(_, b)| b.writable == 0 && found.writable != 0)
             {

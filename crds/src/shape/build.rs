@@ -97,7 +97,13 @@ impl Builder<'_> {
                     let renamed = case.rename.clone().filter(|_| self.side == Side::Spec);
                     let name = renamed.unwrap_or_else(|| names::alternative(&case.value).into());
                     let role = Role::Alternative(case.value.clone());
-                    object.fields.push(Field { name, arm: Vec::new(), required: false, shape: Shape::Object(members), role });
+                    object.fields.push(Field {
+                        name,
+                        arm: Vec::new(),
+                        required: false,
+                        shape: Shape::Object(members),
+                        role,
+                    });
                 }
                 Some(object)
             }
@@ -121,7 +127,8 @@ impl Builder<'_> {
         for prop in flattened {
             if self.is_open(prop.node) {
                 self.path.push(prop.node);
-                let inner = self.members(prop.node, Place { at_root: false, in_properties: true, in_root_union: false });
+                let inner =
+                    self.members(prop.node, Place { at_root: false, in_properties: true, in_root_union: false });
                 self.path.pop();
                 for mut field in inner.unwrap_or_default().fields {
                     field.arm.insert(0, prop.name.clone());
@@ -140,11 +147,16 @@ impl Builder<'_> {
             Side::Spec => {
                 let envelope = place.at_root && ENVELOPE.contains(&&*prop.name);
                 let read_only = flags.has(Flags::READ_ONLY);
-                flags.has(Flags::IN_SPEC) || !(envelope || read_only || flags.has(Flags::NOT_IN_SPEC) || flags.has(Flags::CHILD_LIST))
+                flags.has(Flags::IN_SPEC)
+                    || !(envelope || read_only || flags.has(Flags::NOT_IN_SPEC) || flags.has(Flags::CHILD_LIST))
             }
             // A map of secrets is returned with its keys; a secret itself is not.
             Side::Status if place.in_root_union && &*prop.name == "name" => false,
-            Side::Status => !(flags.has(Flags::SECRET) && !self.graph.node(prop.node).is_map() || flags.has(Flags::NOT_IN_STATUS) || place.at_root && &*prop.name == "apiVersion"),
+            Side::Status => {
+                !(flags.has(Flags::SECRET) && !self.graph.node(prop.node).is_map()
+                    || flags.has(Flags::NOT_IN_STATUS)
+                    || place.at_root && &*prop.name == "apiVersion")
+            }
         }
     }
 
@@ -153,7 +165,8 @@ impl Builder<'_> {
             Side::Spec => Flags::KEEP_NESTED,
             Side::Status => Flags::STATUS_NESTED,
         };
-        (prop.flags.has(Flags::FLATTEN) || &*prop.name == "properties" && !place.in_properties && !prop.flags.has(nested))
+        (prop.flags.has(Flags::FLATTEN)
+            || &*prop.name == "properties" && !place.in_properties && !prop.flags.has(nested))
             && matches!(self.graph.node(prop.node), Node::Object { props, .. } if !props.is_empty())
     }
 
@@ -167,14 +180,21 @@ impl Builder<'_> {
         let flags = prop.flags;
         let arm = vec![prop.name.clone()];
         let required = spec && flags.has(Flags::REQUIRED) && !flags.has(Flags::OPTIONAL);
-        if spec && flags.has(Flags::REFERENCE)
+        if spec
+            && flags.has(Flags::REFERENCE)
             && let Some((shape, many)) = self.reference(prop.node, flags)
         {
             let name = prop.renamed("spec").map_or_else(|| names::reference(&prop.name, many), str::to_owned).into();
             if flags.has(Flags::COMPAT) {
                 let role = Role::InsteadOf(prop.name.clone());
                 if let Some(plain) = self.shape(prop.node, Flags::default(), &prop.name) {
-                    let field = Field { name: prop.name.clone(), arm: arm.clone(), required: false, shape: plain, role: Role::Value };
+                    let field = Field {
+                        name: prop.name.clone(),
+                        arm: arm.clone(),
+                        required: false,
+                        shape: plain,
+                        role: Role::Value,
+                    };
                     push(object, field);
                 }
                 push(object, Field { name, arm, required: false, shape, role });
@@ -185,12 +205,18 @@ impl Builder<'_> {
         }
         let Some(shape) = self.shape(prop.node, flags, &prop.name) else { return };
         let name: Box<str> = prop.renamed(if spec { "spec" } else { "status" }).unwrap_or(&prop.name).into();
-        let siblings = [(Flags::FROM_CONFIG, "FromConfig", Shape::ConfigKey), (Flags::FROM_SECRET, "FromSecret", Shape::SecretKey)];
+        let siblings = [
+            (Flags::FROM_CONFIG, "FromConfig", Shape::ConfigKey),
+            (Flags::FROM_SECRET, "FromSecret", Shape::SecretKey),
+        ];
         let mut alone = true;
         for (_, suffix, shape) in siblings.into_iter().filter(|(flag, ..)| spec && flags.has(*flag)) {
             alone = false;
             let role = Role::InsteadOf(name.clone());
-            push(object, Field { name: format!("{name}{suffix}").into(), arm: arm.clone(), required: false, shape, role });
+            push(
+                object,
+                Field { name: format!("{name}{suffix}").into(), arm: arm.clone(), required: false, shape, role },
+            );
         }
         push(object, Field { name, arm, required: required && alone, shape, role: Role::Value });
     }
@@ -200,7 +226,9 @@ impl Builder<'_> {
         let one = || Shape::Reference { well_known: flags.has(Flags::WELL_KNOWN) };
         match self.graph.node(id) {
             Node::String { .. } | Node::Enum { .. } | Node::Any => Some((one(), false)),
-            Node::Array { item, min, max } if matches!(self.graph.node(*item), Node::String { .. } | Node::Enum { .. }) => {
+            Node::Array { item, min, max }
+                if matches!(self.graph.node(*item), Node::String { .. } | Node::Enum { .. }) =>
+            {
                 Some((Shape::List { item: Box::new(one()), min: *min, max: *max }, true))
             }
             Node::Object { props, extra: Some(extra) }
@@ -227,7 +255,9 @@ impl Builder<'_> {
             return Some(Shape::Identities);
         }
         match node {
-            Node::Object { .. } if flags.has(if spec { Flags::SPEC_ID_ONLY } else { Flags::STATUS_ID_ONLY }) => self.embedded(false),
+            Node::Object { .. } if flags.has(if spec { Flags::SPEC_ID_ONLY } else { Flags::STATUS_ID_ONLY }) => {
+                self.embedded(false)
+            }
             Node::Object { props, extra: Some(extra) } if props.is_empty() => {
                 if !self.is_open(id) {
                     return None;
@@ -245,7 +275,8 @@ impl Builder<'_> {
                     return None;
                 }
                 self.path.push(id);
-                let object = self.members(id, Place { at_root: false, in_properties: name == "properties", in_root_union: false });
+                let object = self
+                    .members(id, Place { at_root: false, in_properties: name == "properties", in_root_union: false });
                 self.path.pop();
                 // What is empty because secrets are left out is still returned.
                 let stated = matches!(node, Node::Object { props, .. } if !props.is_empty());
@@ -253,19 +284,26 @@ impl Builder<'_> {
             }
             Node::Array { item, min, max } => {
                 let (min, max) = if spec { (*min, *max) } else { (None, None) };
-                self.shape(*item, flags.without(Flags::FROM_CONFIG), "").map(|item| Shape::List { item: Box::new(item), min, max })
+                self.shape(*item, flags.without(Flags::FROM_CONFIG), "").map(|item| Shape::List {
+                    item: Box::new(item),
+                    min,
+                    max,
+                })
             }
             Node::Enum { values, .. } if spec && !flags.has(Flags::ANY_VALUE) => {
                 let mut values = values.clone();
                 values.sort();
                 Some(Shape::Enum(values))
             }
-            Node::Enum { .. } => Some(Shape::String { pattern: None, min: None, max: None }),
-            Node::String { pattern, min, max } if spec => Some(Shape::String { pattern: pattern.clone(), min: *min, max: *max }),
-            Node::String { .. } => Some(Shape::String { pattern: None, min: None, max: None }),
+            Node::String { pattern, min, max } if spec => {
+                Some(Shape::String { pattern: pattern.clone(), min: *min, max: *max })
+            }
+            Node::Enum { .. } | Node::String { .. } => Some(Shape::String { pattern: None, min: None, max: None }),
             Node::Integers(values) if spec => Some(Shape::Integers(values.clone())),
             Node::Integer { min, max } if spec => Some(Shape::Integer { min: *min, max: *max }),
-            Node::Integer { .. } | Node::Integers(_) if flags.has(Flags::STATUS_NUMBER) => Some(Shape::Number { min: None, max: None }),
+            Node::Integer { .. } | Node::Integers(_) if flags.has(Flags::STATUS_NUMBER) => {
+                Some(Shape::Number { min: None, max: None })
+            }
             Node::Integer { .. } | Node::Integers(_) => Some(Shape::Integer { min: None, max: None }),
             Node::Number { min, max } if spec => Some(Shape::Number { min: *min, max: *max }),
             Node::Number { .. } => Some(Shape::Number { min: None, max: None }),

@@ -9,6 +9,9 @@ pub(crate) fn folder() -> Option<PathBuf> {
     if folder.join("parity").is_dir() {
         return Some(folder);
     }
-    println!("SKIPPED: no recorded shapes and cases in {}; set FLOTILLA_SHARED to the folder that has parity/", folder.display());
+    println!(
+        "SKIPPED: no recorded shapes and cases in {}; set FLOTILLA_SHARED to the folder that has parity/",
+        folder.display()
+    );
     None
 }
