@@ -21,5 +21,6 @@ pub mod retry;
 pub mod seen;
 pub mod trouble;
 pub mod turn;
+pub mod unready;
 pub mod view;
 pub mod watch;

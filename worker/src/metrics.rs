@@ -1,5 +1,6 @@
 //! The worker's metrics, all in one place. Label values come from closed sets.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -7,7 +8,9 @@ use opentelemetry::metrics::{Counter, Histogram, Meter};
 use opentelemetry::{KeyValue, global};
 
 use crate::arm::Verb;
+use crate::engine::condition::Severity;
 use crate::engine::queue::Class;
+use crate::engine::unready::{Group, Tally};
 
 /// The instruments.
 #[derive(Debug)]
@@ -95,6 +98,8 @@ pub trait Gauges: Send + Sync + 'static {
     fn operations(&self) -> u64;
     /// How many objects are known.
     fn objects(&self) -> u64;
+    /// What is not ready, why, and since when.
+    fn unready(&self) -> BTreeMap<Group, Tally>;
 }
 
 impl Metrics {
@@ -197,11 +202,47 @@ pub fn show(gauges: std::sync::Arc<dyn Gauges>) {
         .with_description("Long-running operations that this worker follows.")
         .with_callback(move |observer| observer.observe(source.operations(), &[]))
         .build();
+    let source = std::sync::Arc::clone(&gauges);
     meter
         .u64_observable_gauge("flotilla.objects")
         .with_description("Objects in the shards that this worker holds.")
-        .with_callback(move |observer| observer.observe(gauges.objects(), &[]))
+        .with_callback(move |observer| observer.observe(source.objects(), &[]))
         .build();
+    let source = std::sync::Arc::clone(&gauges);
+    meter
+        .u64_observable_gauge("flotilla.objects.unready")
+        .with_description("Objects that are not ready, by kind and by reason and severity of their Ready condition.")
+        .with_callback(move |observer| {
+            for (group, tally) in source.unready() {
+                observer.observe(tally.objects, &labels(&group));
+            }
+        })
+        .build();
+    meter
+        .i64_observable_gauge("flotilla.objects.unready.since")
+        .with_unit("s")
+        .with_description("Unix time since which the first of these objects has not been ready.")
+        .with_callback(move |observer| {
+            for (group, tally) in gauges.unready() {
+                observer.observe(tally.since, &labels(&group));
+            }
+        })
+        .build();
+}
+
+fn labels(group: &Group) -> [KeyValue; 4] {
+    let severity = match group.severity {
+        Severity::None => "none",
+        Severity::Info => "info",
+        Severity::Warning => "warning",
+        Severity::Error => "error",
+    };
+    [
+        KeyValue::new("group", group.kind.group.clone()),
+        KeyValue::new("kind", group.kind.kind.clone()),
+        KeyValue::new("reason", group.reason.clone()),
+        KeyValue::new("severity", severity),
+    ]
 }
 
 /// Shows whether a leader answers. The last value sent counts.

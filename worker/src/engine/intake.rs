@@ -1,5 +1,6 @@
 //! The engine's loop: takes shards in and hands them back, and begins a turn for whatever is next in line.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,12 +16,33 @@ use super::object::Id;
 use super::queue::Class;
 use super::record::Turn;
 use super::turn::{self, End};
+use super::unready::{Group, Tally};
 use super::watch::Watches;
 use crate::fleet::Event;
 
 /// Turns at once. Almost all of a turn is waiting for Azure, the API server or the budget, so this bounds memory and not
 /// speed: ARM's buckets allow about 45 calls a second for one identity, and a call takes less than a few seconds.
-const TURNS: usize = 1024;
+const TURNS: usize = 768;
+/// Turns at once that follow operations. They have room of their own: they spend reads, and must not wait behind a burst of
+/// changes that all wait for writes.
+const POLLS: usize = 256;
+
+/// Room for turns.
+#[derive(Clone, Debug)]
+struct Room {
+    turns: Arc<Semaphore>,
+    polls: Arc<Semaphore>,
+}
+
+impl Room {
+    fn new() -> Self {
+        Self { turns: Arc::new(Semaphore::new(TURNS)), polls: Arc::new(Semaphore::new(POLLS)) }
+    }
+
+    fn of(&self, class: Class) -> &Arc<Semaphore> {
+        if class == Class::Operation { &self.polls } else { &self.turns }
+    }
+}
 
 /// The engine.
 #[derive(Debug)]
@@ -48,9 +70,9 @@ impl Engine {
         let (changes, mut inbox) = mpsc::unbounded_channel();
         let mut watches = Watches::new(Arc::clone(&self.ctx), changes.clone());
         let turns = TaskTracker::new();
-        let slots = Arc::new(Semaphore::new(TURNS));
+        let room = Room::new();
         loop {
-            self.begin(&turns, &slots, &changes);
+            self.begin(&turns, &room, &changes);
             self.tell_interest();
             let due = self.ctx.records().next_due();
             tokio::select! {
@@ -75,10 +97,13 @@ impl Engine {
         }
     }
 
-    /// Begins as many turns as there are slots and objects in line.
-    fn begin(&self, turns: &TaskTracker, slots: &Arc<Semaphore>, changes: &super::watch::Changes) {
-        while let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
-            let Some(turn) = self.ctx.records().next(Instant::now()) else { return };
+    /// Begins as many turns as there is room for and objects are in line.
+    fn begin(&self, turns: &TaskTracker, room: &Room, changes: &super::watch::Changes) {
+        loop {
+            // Only this loop takes room, so what it sees stays true until it does.
+            let has_room = |class| room.of(class).available_permits() > 0;
+            let Some(turn) = self.ctx.records().next(Instant::now(), has_room) else { return };
+            let slot = Arc::clone(room.of(turn.class)).try_acquire_owned();
             let (ctx, changes) = (Arc::clone(&self.ctx), changes.clone());
             turns.spawn(async move {
                 one(&ctx, turn, &changes).await;
@@ -194,5 +219,9 @@ impl crate::metrics::Gauges for Context {
 
     fn objects(&self) -> u64 {
         self.records().len() as u64
+    }
+
+    fn unready(&self) -> BTreeMap<Group, Tally> {
+        self.records().unready()
     }
 }

@@ -3,7 +3,7 @@
 //! The object itself is not kept. A look begins with a read of it, so that nothing is decided from an old copy; the price is
 //! one read per look, the gain is that 10,000 objects fit in a few MiB.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use super::object::Id;
 use super::queue::{Class, Queue};
 use super::retry::jittered;
 use super::seen::Seen;
+use super::unready::{self, Group, Tally, Unready};
 use crate::arm::operation::Handle;
 
 /// An object that others depend on, as its record shows it.
@@ -61,6 +62,8 @@ struct Record {
     unclean: bool,
     /// When the present spec was first seen, until it is ready.
     since: Option<Instant>,
+    /// Its Ready condition, unless True.
+    unready: Option<Box<Unready>>,
 }
 
 /// All objects in the held shards, and the queue of those to look at.
@@ -151,8 +154,10 @@ impl Records {
             mind: None,
             unclean,
             since: None,
+            unready: None,
         });
         record.version = version;
+        record.unready = seen.unready().map(Box::new);
         record.mark = mark;
         record.ready = seen.ready();
         record.created = seen.created();
@@ -237,10 +242,10 @@ impl Records {
         })
     }
 
-    /// The next object to look at.
-    pub fn next(&mut self, now: Instant) -> Option<Turn> {
+    /// The next object to look at, of a class that has room.
+    pub fn next(&mut self, now: Instant, has_room: impl Fn(Class) -> bool) -> Option<Turn> {
         loop {
-            let (id, class) = self.queue.pop(now)?;
+            let (id, class) = self.queue.pop(now, &has_room)?;
             let Some(record) = self.objects.get_mut(&id) else {
                 self.queue.done(&id);
                 continue;
@@ -354,6 +359,12 @@ impl Records {
     pub fn operations(&self) -> usize {
         let minds = self.objects.values().filter_map(|record| record.mind.as_ref());
         minds.filter(|mind| mind.handle.is_some()).count()
+    }
+
+    /// What is not ready, why, and since when.
+    pub fn unready(&self) -> BTreeMap<Group, Tally> {
+        let unready = self.objects.iter().filter_map(|(id, record)| Some((&id.kind, record.unready.as_deref()?)));
+        unready::tally(unready)
     }
 
     /// Looks taken since the last call.

@@ -6,9 +6,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use kube::api::{ApiResource, ObjectMeta};
 use kube::core::DynamicResourceScope;
+use jiff::Timestamp;
 use serde::Deserialize;
 
+use super::condition::Severity;
 use super::names;
+use super::unready::Unready;
 
 /// The decoded part.
 #[derive(Clone, Debug, Deserialize)]
@@ -34,12 +37,37 @@ struct SeenCondition {
     status: String,
     #[serde(default)]
     observed_generation: i64,
+    #[serde(default)]
+    severity: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    last_transition_time: String,
 }
 
 impl Seen {
     /// Ready=True, whatever the generation: others may build on it.
     pub fn ready(&self) -> bool {
         self.condition().is_some_and(|ready| ready.status == "True")
+    }
+
+    /// Why it is not ready and since when, if so. An object without a condition waits since its creation.
+    pub fn unready(&self) -> Option<Unready> {
+        let created = self.metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
+        match self.condition() {
+            Some(ready) if ready.status == "True" => None,
+            Some(ready) => Some(Unready {
+                reason: ready.reason.as_str().into(),
+                severity: match ready.severity.as_str() {
+                    "Error" => Severity::Error,
+                    "Warning" => Severity::Warning,
+                    "Info" => Severity::Info,
+                    _ => Severity::None,
+                },
+                since: ready.last_transition_time.parse().map_or(created, Timestamp::as_second),
+            }),
+            None => Some(Unready { reason: "New".into(), severity: Severity::None, since: created }),
+        }
     }
 
     /// Azure has had it.
