@@ -35,7 +35,7 @@ pub(crate) struct World {
 /// The one world of this process.
 pub(crate) async fn world() -> &'static World {
     static WORLD: OnceCell<World> = OnceCell::const_new();
-    WORLD.get_or_init(World::install).await
+    WORLD.get_or_init(|| Box::pin(World::install())).await
 }
 
 impl World {
@@ -49,7 +49,7 @@ impl World {
         older::leave_behind(&api, catalog).await;
         let started = Instant::now();
         let world = Self { control_plane, kinds, older: api.namespace.clone(), took: Duration::ZERO };
-        world.lead(world.wait_until_served(&api)).await;
+        Box::pin(world.lead(world.wait_until_served(&api))).await;
         Self { took: started.elapsed(), ..world }
     }
 
