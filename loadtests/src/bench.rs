@@ -24,7 +24,7 @@ use self::report::{Figure, Report};
 pub use self::situation::Situation;
 use crate::armsim::load::{self, Load};
 
-/// Where the figures go as JSON.
+/// Where the figures go as JSON, and the members' logs.
 const DIRECTORY: &str = "target/bench";
 
 /// What can be measured.
@@ -76,7 +76,7 @@ impl Options {
 
 /// Measures, prints the table and writes the JSON.
 pub async fn run(options: Options) -> Result<()> {
-    let started = Instant::now();
+    let (started, directory) = (Instant::now(), Path::new(DIRECTORY));
     let say = |what: &str| anstream::eprintln!("{:6.1} s  {what}", started.elapsed().as_secs_f64());
     let mut report = Report::new(Machine::here(), options.short);
     if options.wants(Part::Decide) {
@@ -88,9 +88,9 @@ pub async fn run(options: Options) -> Result<()> {
         report.extend(armsim(options.runs(), options.short).await?);
     }
     if options.wants(Part::Fleet) {
-        report.extend(fleet::measure(options.size(), &say).await?);
+        report.extend(fleet::measure(options.size(), &directory.join("logs"), &say).await?);
     }
-    let path = report.write(Path::new(DIRECTORY))?;
+    let path = report.write(directory)?;
     say(&format!("done; {}", path.display()));
     anstream::println!("{}", report.table());
     Ok(())

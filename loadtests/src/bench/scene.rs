@@ -2,11 +2,12 @@
 //!
 //! Armsim runs in this process, beside the client that creates objects, so neither counts as the fleet's.
 
+use std::fs;
 use std::ops::Sub;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use super::usage::{self, Memory};
@@ -52,20 +53,23 @@ pub(super) struct Scene {
     fleet: Option<Fleet>,
     azure: Armsim,
     control_plane: ControlPlane,
-    directory: TempDir,
 }
 
 impl Scene {
-    /// Starts control plane and armsim, and no fleet yet. ARM's own buckets are off.
-    pub(super) async fn set(crd_pattern: &str) -> Result<Self> {
-        let directory = tempfile::Builder::new().prefix("flotilla-bench-").tempdir()?;
+    /// Starts control plane and armsim, and no fleet yet. ARM's own buckets are off. The members' logs stay in `logs`
+    /// until the next time.
+    pub(super) async fn set(crd_pattern: &str, logs: &Path) -> Result<Self> {
+        if logs.exists() {
+            fs::remove_dir_all(logs).with_context(|| format!("failed to remove {}", logs.display()))?;
+        }
+        fs::create_dir_all(logs).with_context(|| format!("failed to make {}", logs.display()))?;
         let control_plane = ControlPlane::start(control_plane::Options::default()).await?;
         let options = armsim::Options { time_scale: TIME_SCALE, rates: None, ..armsim::Options::default() };
         let azure = Armsim::start(options).await?;
-        let mut settings = Settings::local(&control_plane, &azure, directory.path());
+        let mut settings = Settings::local(&control_plane, &azure, logs);
         crd_pattern.clone_into(&mut settings.crd_pattern);
         let cluster = Cluster::new(control_plane.client());
-        Ok(Self { cluster, settings, fleet: None, azure, control_plane, directory })
+        Ok(Self { cluster, settings, fleet: None, azure, control_plane })
     }
 
     pub(super) fn cluster(&self) -> &Cluster {
@@ -130,7 +134,6 @@ impl Scene {
         self.stop_fleet().await?;
         self.azure.stop().await;
         self.control_plane.stop().await?;
-        drop(self.directory);
         Ok(())
     }
 
