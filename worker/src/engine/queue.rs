@@ -162,8 +162,8 @@ impl<T: Item> Queue<T> {
         self.timers.push(Reverse((due, item, class)));
     }
 
-    /// The item to look at now; it counts as running until [`Queue::done`].
-    pub fn pop(&mut self, now: Instant) -> Option<(T, Class)> {
+    /// The item to look at now, from one of the classes that have room; it counts as running until [`Queue::done`].
+    pub fn pop(&mut self, now: Instant, has_room: impl Fn(Class) -> bool) -> Option<(T, Class)> {
         self.ripen(now);
         self.turns += 1;
         let lowest_first = self.turns.is_multiple_of(LOWEST_FIRST_EVERY);
@@ -174,7 +174,7 @@ impl<T: Item> Queue<T> {
         } else {
             Class::ALL
         };
-        for class in order {
+        for class in order.into_iter().filter(|class| has_room(*class)) {
             let waiting = &self.waiting;
             if let Some(item) = self.lines[class as usize].pop(|item| waiting.get(item) == Some(&class)) {
                 self.waiting.remove(&item);
@@ -253,9 +253,13 @@ mod tests {
         }
     }
 
+    fn all(_: Class) -> bool {
+        true
+    }
+
     fn drain(queue: &mut Queue<Id>, now: Instant) -> Vec<Id> {
         std::iter::from_fn(|| {
-            let (item, _) = queue.pop(now)?;
+            let (item, _) = queue.pop(now, all)?;
             queue.done(&item);
             Some(item)
         })
@@ -280,21 +284,21 @@ mod tests {
         queue.push(Id("a", 1), Class::Resync);
         queue.push(Id("a", 1), Class::Change);
         queue.push(Id("a", 1), Class::Retry);
-        assert_eq!(queue.pop(now), Some((Id("a", 1), Class::Change)));
+        assert_eq!(queue.pop(now, all), Some((Id("a", 1), Class::Change)));
         queue.done(&Id("a", 1));
-        assert_eq!(queue.pop(now), None);
+        assert_eq!(queue.pop(now, all), None);
     }
 
     #[test]
     fn an_object_never_runs_twice_at_once_and_comes_again_if_named_meanwhile() {
         let (mut queue, now) = (Queue::default(), Instant::now());
         queue.push(Id("a", 1), Class::Change);
-        queue.pop(now).unwrap();
+        queue.pop(now, all).unwrap();
         queue.push(Id("a", 1), Class::Resync);
         queue.push(Id("a", 1), Class::Wake);
-        assert_eq!(queue.pop(now), None);
+        assert_eq!(queue.pop(now, all), None);
         queue.done(&Id("a", 1));
-        assert_eq!(queue.pop(now), Some((Id("a", 1), Class::Wake)));
+        assert_eq!(queue.pop(now, all), Some((Id("a", 1), Class::Wake)));
     }
 
     #[test]
@@ -303,8 +307,8 @@ mod tests {
         let after = |secs| now + Duration::from_secs(secs);
         queue.push_at(Id("a", 1), Class::Retry, after(1));
         queue.push_at(Id("a", 1), Class::Resync, after(60));
-        assert_eq!(queue.pop(after(2)), None);
-        assert_eq!(queue.pop(after(60)), Some((Id("a", 1), Class::Resync)));
+        assert_eq!(queue.pop(after(2), all), None);
+        assert_eq!(queue.pop(after(60), all), Some((Id("a", 1), Class::Resync)));
     }
 
     #[test]
@@ -316,6 +320,16 @@ mod tests {
         }
         let order = drain(&mut queue, now);
         assert!(order.iter().position(|id| id.0 == "quiet") < Some(16));
+    }
+
+    #[test]
+    fn a_class_without_room_waits_and_the_others_go_on() {
+        let (mut queue, now) = (Queue::default(), Instant::now());
+        queue.push(Id("a", 1), Class::Change);
+        queue.push(Id("a", 2), Class::Operation);
+        assert_eq!(queue.pop(now, |class| class == Class::Operation), Some((Id("a", 2), Class::Operation)));
+        assert_eq!(queue.pop(now, |class| class == Class::Operation), None);
+        assert_eq!(queue.pop(now, all), Some((Id("a", 1), Class::Change)));
     }
 
     #[derive(Clone, Debug)]
@@ -355,7 +369,7 @@ mod tests {
                         queue.push_at(id(n), Class::ALL[c], now + Duration::from_secs(s));
                         owed.insert(id(n));
                     }
-                    Event::Pop => if let Some((item, _)) = queue.pop(now) {
+                    Event::Pop => if let Some((item, _)) = queue.pop(now, all) {
                         owed.remove(&item);
                         prop_assert!(running.insert(item));
                     },

@@ -25,6 +25,7 @@ use super::record::{self, Left, Mind, Standing};
 use super::resolve::{self, Resolution, Subject};
 use super::{patch, view};
 use crate::arm::Verb;
+use crate::arm::operation::Handle;
 use crate::budget::Priority;
 use crate::fleet::Claim;
 use crate::metrics::{Metrics, Outcome};
@@ -170,9 +171,9 @@ impl Turn<'_> {
     /// The operation as this worker knows it, or else as the object has it.
     fn recall_operation(&mut self) {
         let stored = view::operation(&self.object);
-        let same = |ours: &crate::arm::operation::Handle| {
-            stored.as_ref().is_some_and(|theirs| theirs.started == ours.started && theirs.verb == ours.verb)
-        };
+        // The stored one knows its begin to the millisecond.
+        let begin = |handle: &Handle| (handle.verb, handle.generation, handle.started.as_millisecond());
+        let same = |ours: &Handle| stored.as_ref().is_some_and(|theirs| begin(theirs) == begin(ours));
         if !self.mind.unstored && !self.mind.handle.as_ref().is_some_and(same) {
             self.mind.handle = stored;
         }
@@ -269,15 +270,15 @@ impl Turn<'_> {
                 let wait = Duration::try_from(until.duration_since(now)).unwrap_or(Duration::ZERO);
                 return Ok(Some((Some((Instant::now() + wait, class)), waits_for)));
             }
-            Plan::Refuse(trouble) => self.fail(trouble, now),
-            Plan::Resolve => self.resolve(now).await,
+            Plan::Refuse(trouble) => self.fail(trouble),
+            Plan::Resolve => self.resolve().await,
             Plan::Claim { .. } => self.make_claim().await?,
             Plan::Read { .. } => self.read(now).await?,
-            Plan::Put { .. } => self.put(now).await?,
-            Plan::Poll => self.poll(now).await?,
+            Plan::Put { .. } => self.put().await?,
+            Plan::Poll => self.poll().await?,
             Plan::Finish => self.finish(now).await?,
             Plan::DropOperation => self.drop_operation().await?,
-            Plan::Delete { .. } => self.delete(now).await?,
+            Plan::Delete { .. } => self.delete().await?,
             Plan::RemoveFinalizer { why } => {
                 self.release(why).await?;
                 return Ok(Some((None, Some(Vec::new()))));
@@ -287,17 +288,19 @@ impl Turn<'_> {
     }
 
     /// Remembers what went wrong; the next plan waits it out.
-    fn fail(&mut self, trouble: Trouble, now: Timestamp) {
+    fn fail(&mut self, trouble: Trouble) {
+        // The step may have taken long, and what it was told to wait counts from its end.
+        let now = Timestamp::now();
         tracing::info!(reason = trouble.ready.reason.as_str(), message = %trouble.ready.message, "Held up");
         self.outcome = Outcome::Failed;
         self.mind.memory.fail(trouble, self.generation(), now, self.ctx.settings.resync);
     }
 
-    async fn resolve(&mut self, now: Timestamp) {
+    async fn resolve(&mut self) {
         let Some(subject) = self.subject() else { return };
         match resolve::resolve(self.ctx, &subject).await {
             Ok(resolution) => self.resolution = Some(resolution),
-            Err(trouble) => self.fail(trouble, now),
+            Err(trouble) => self.fail(trouble),
         }
     }
 

@@ -27,11 +27,18 @@ pub struct Gained {
     pub unclean: bool,
 }
 
+/// A time without interruption for which keys have been held. Cuts, joins and newer epochs do not end it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tenure(u64);
+
 /// All held ranges, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     term: Term,
     shards: Vec<HeldShard>,
+    /// The same keys by when they were gained.
+    tenures: Vec<(KeyRange, Tenure)>,
+    gained: u64,
     /// Ranges let go, and under which epoch; a grant that was sent before that is void.
     let_go: Vec<(KeyRange, Epoch)>,
 }
@@ -65,6 +72,11 @@ impl Held {
         self.shards[..after].last().filter(|shard| shard.range.contains(key))
     }
 
+    /// Since when, so to speak, a key is held.
+    pub fn tenure(&self, key: &Key) -> Option<Tenure> {
+        self.tenures.iter().find(|(range, _)| range.contains(key)).map(|(_, tenure)| *tenure)
+    }
+
     /// Owns `range` from now on. Returns the parts of it that were not held before.
     ///
     /// The leader may cut or join ranges without a change of owner: those come under an epoch that is known, and bring
@@ -90,6 +102,8 @@ impl Held {
         self.let_go.retain(|(gone, _)| !range.covers(gone));
         self.shards.push(HeldShard { range, epoch, unclean: unclean || was_unclean, leaving });
         self.shards.sort_by_key(|shard| shard.range.start);
+        self.gained += 1;
+        self.tenures.extend(gaps.iter().map(|gap| (*gap, Tenure(self.gained))));
         gaps.into_iter().map(|range| Gained { range, unclean }).collect()
     }
 
@@ -119,6 +133,8 @@ impl Held {
         let surplus = self.let_go.len().saturating_sub(REMEMBERED);
         self.let_go.drain(..surplus);
         self.cut(range);
+        let kept = |(held, tenure)| without(held, range).into_iter().map(move |part| (part, tenure));
+        self.tenures = std::mem::take(&mut self.tenures).into_iter().flat_map(kept).collect();
     }
 
     /// Holds nothing any more.
@@ -218,6 +234,23 @@ mod tests {
         assert_eq!(held.shard_of(&key(20)).unwrap().range, range(20, 30));
     }
 
+    #[test]
+    fn cuts_joins_and_newer_epochs_do_not_end_a_tenure_and_letting_go_does() {
+        let mut held = Held::default();
+        gained(&mut held, 1, range(0, 10), 1);
+        gained(&mut held, 1, range(10, 20), 2);
+        let (left, right) = (held.tenure(&key(5)), held.tenure(&key(15)));
+        gained(&mut held, 1, range(0, 20), 2);
+        gained(&mut held, 1, range(0, 30), 3);
+        gained(&mut held, 1, range(0, 7), 3);
+        assert_eq!((held.tenure(&key(5)), held.tenure(&key(15))), (left, right));
+        held.let_go(range(4, 6));
+        assert_eq!(held.tenure(&key(5)), None);
+        assert_eq!(held.tenure(&key(3)), left);
+        gained(&mut held, 1, range(4, 6), 9);
+        assert_ne!(held.tenure(&key(5)), left);
+    }
+
     #[derive(Clone, Debug)]
     enum Message {
         Grant(u64, u64, u64),
@@ -252,6 +285,7 @@ mod tests {
                 prop_assert!(held.shards().iter().all(|shard| !shard.range.is_empty()));
                 for at in 0..30_u64 {
                     let index = usize::try_from(at).unwrap();
+                    prop_assert_eq!(held.shard_of(&key(at)).is_some(), held.tenure(&key(at)).is_some());
                     match held.shard_of(&key(at)) {
                         Some(shard) => {
                             prop_assert!(shard.epoch >= newest[index]);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use flotilla_proto::{Epoch, Key, KeyRange, Term};
 use tokio::sync::watch;
 
-use super::held::{Gained, Held, HeldShard};
+use super::held::{Gained, Held, HeldShard, Tenure};
 
 /// The held shards and the lease's end, shared by all who write.
 #[derive(Clone, Debug)]
@@ -33,6 +33,7 @@ struct Inner {
 pub struct Claim {
     key: Key,
     range_epoch: Epoch,
+    tenure: Tenure,
     term: Term,
     unclean: bool,
     shards: Shards,
@@ -63,6 +64,7 @@ impl Shards {
         let claim = Claim {
             key: *key,
             range_epoch: shard.epoch,
+            tenure: held.tenure(key)?,
             term: held.term(),
             unclean: shard.unclean,
             shards: self.clone(),
@@ -157,12 +159,11 @@ impl Shards {
 }
 
 impl Claim {
-    /// Whether it still holds: the lease is valid and the shard is held under the same epoch.
+    /// Whether it still holds: the lease is valid and the key was held all the time since.
     ///
-    /// A new leader that leaves the shard where it is does not end it.
+    /// A new leader that leaves the shard where it is does not end it, nor does a shard that is cut or joined.
     pub fn valid(&self, now: Instant) -> bool {
-        let held = self.shards.read().shard_of(&self.key).is_some_and(|shard| shard.epoch == self.range_epoch);
-        held && self.shards.leased(now)
+        self.shards.read().tenure(&self.key) == Some(self.tenure) && self.shards.leased(now)
     }
 
     /// Waits until the shard is asked back, or lost. Work that has not begun is better left to the next owner then.

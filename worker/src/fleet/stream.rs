@@ -331,11 +331,8 @@ impl Stream {
         released: &mut tokio::task::JoinSet<()>,
     ) {
         let term = Term(revoke.term);
-        let asked: Vec<_> = revoke
-            .shards
-            .iter()
-            .filter_map(|shard| Some((KeyRange::from(shard.range?), Epoch(shard.epoch))))
-            .collect();
+        let asked: Vec<_> =
+            revoke.shards.iter().filter_map(|shard| Some((KeyRange::from(shard.range?), Epoch(shard.epoch)))).collect();
         let ranges: Vec<_> = asked.iter().flat_map(|(range, epoch)| self.shards.revoke(term, *range, *epoch)).collect();
         let within = Duration::from_millis(u64::from(revoke.deadline_ms));
         let (done, ended) = oneshot::channel();

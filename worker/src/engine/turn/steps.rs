@@ -95,7 +95,7 @@ impl Turn<'_> {
                 self.live = Some((Live::Refused { category, parent_absent }, Value::Null));
                 // A read that was to explain a refusal leaves that as the trouble.
                 if self.mind.memory.resting_at(self.generation(), now).is_none() && !parent_absent {
-                    self.refused(error, now).await?;
+                    self.refused(error).await?;
                 }
             }
         }
@@ -131,13 +131,13 @@ impl Turn<'_> {
         let after = intent.as_ref().map(|intent| self.mind.memory.put(intent));
         if before != after && State::of(&body) == State::Failed {
             let trouble = failed_state(&body);
-            self.fail(trouble, Timestamp::now());
+            self.fail(trouble);
         }
         self.live = Some((live, body));
         self.unclean = false;
     }
 
-    pub(super) async fn put(&mut self, now: Timestamp) -> Result<(), Break> {
+    pub(super) async fn put(&mut self) -> Result<(), Break> {
         let (Some(intent), Some(resolution)) = (self.intent(), &self.resolution) else { return Err(Break::Later) };
         let (id, api_version) = (resolution.desired.id.clone(), intent.api_version.clone());
         let body = resolution.body.clone();
@@ -156,7 +156,7 @@ impl Turn<'_> {
                     }
                     Error::Lost | Error::Arm(_) => {}
                 }
-                return self.refused(error, now).await;
+                return self.refused(error).await;
             }
         };
         let start = Start {
@@ -174,13 +174,13 @@ impl Turn<'_> {
             }
             operation::Outcome::Failed(failure) => {
                 self.mind.memory.rejected(&intent);
-                self.fail(operation_failed(&id, Verb::Put, &failure), now);
+                self.fail(operation_failed(&id, Verb::Put, &failure));
             }
         }
         Ok(())
     }
 
-    pub(super) async fn delete(&mut self, now: Timestamp) -> Result<(), Break> {
+    pub(super) async fn delete(&mut self) -> Result<(), Break> {
         let (id, api_version) = (self.resource_id(), self.api_version());
         self.mind.memory.delete_refused = false;
         self.live = None;
@@ -192,7 +192,7 @@ impl Turn<'_> {
                 return Ok(());
             }
             Err(Error::Arm(error)) if error.status() == Some(405) => {
-                self.fail(not_deletable(&id), now);
+                self.fail(not_deletable(&id));
                 return Ok(());
             }
             Err(error) => {
@@ -202,7 +202,7 @@ impl Turn<'_> {
                         | Category::NotFound | Category::MissingDependency)
                 );
                 self.mind.memory.delete_refused = explainable;
-                return self.refused(error, now).await;
+                return self.refused(error).await;
             }
         };
         let start = Start {
@@ -215,7 +215,7 @@ impl Turn<'_> {
         match operation::begin(&start, &answer, Timestamp::now(), self.ctx.azure.scale()) {
             operation::Outcome::Done => self.mind.memory.deleted = true,
             operation::Outcome::Poll(handle) => self.keep_handle(handle).await?,
-            operation::Outcome::Failed(failure) => self.fail(operation_failed(&id, Verb::Delete, &failure), now),
+            operation::Outcome::Failed(failure) => self.fail(operation_failed(&id, Verb::Delete, &failure)),
         }
         Ok(())
     }
@@ -233,14 +233,15 @@ impl Turn<'_> {
         Ok(())
     }
 
-    pub(super) async fn poll(&mut self, now: Timestamp) -> Result<(), Break> {
+    pub(super) async fn poll(&mut self) -> Result<(), Break> {
         if self.resolution.is_none() {
             // Only the credential is needed, and it may be found where the rest is not.
-            self.resolve_identity(now).await;
+            self.resolve_identity().await;
         }
         let Some(mut handle) = self.mind.handle.take() else { return Err(Break::Later) };
         let Some(identity) = self.polling_identity().await else {
-            handle.next_poll = now.saturating_add(std::time::Duration::from_secs(5)).unwrap_or(Timestamp::MAX);
+            let later = Timestamp::now().saturating_add(std::time::Duration::from_secs(5));
+            handle.next_poll = later.unwrap_or(Timestamp::MAX);
             self.mind.handle = Some(handle);
             return Ok(());
         };
@@ -287,7 +288,7 @@ impl Turn<'_> {
                 if let Some(intent) = intent.filter(|_| verb == Verb::Put) {
                     self.mind.memory.rejected(&intent);
                 }
-                self.fail(operation_failed(&id, verb, &failure), now);
+                self.fail(operation_failed(&id, verb, &failure));
             }
         }
         Ok(())
@@ -344,12 +345,12 @@ impl Turn<'_> {
     }
 
     /// A call did not succeed.
-    async fn refused(&mut self, error: Error, now: Timestamp) -> Result<(), Break> {
+    async fn refused(&mut self, error: Error) -> Result<(), Break> {
         match error {
             Error::Lost => return Err(Break::Lost),
             Error::Parked(parked) => {
                 let wait = parked.until.saturating_duration_since(std::time::Instant::now());
-                self.fail(parked_trouble(wait), now);
+                self.fail(parked_trouble(wait));
             }
             Error::Arm(error) => {
                 let mut trouble = Trouble::from(&error);
@@ -366,7 +367,7 @@ impl Turn<'_> {
                         trouble.retry = arm::Retry::VerySlow;
                     }
                 }
-                self.fail(trouble, now);
+                self.fail(trouble);
                 if let Some(resolution) = &self.resolution {
                     self.ctx.azure.register(&self.claim, &resolution.identity, &error).await;
                 }
@@ -375,12 +376,12 @@ impl Turn<'_> {
         Ok(())
     }
 
-    async fn resolve_identity(&mut self, now: Timestamp) {
+    async fn resolve_identity(&mut self) {
         // A poll that ends the operation is followed by a read for the status, which needs the body too.
         let Some(subject) = self.subject() else { return };
         match crate::engine::resolve::resolve(self.ctx, &subject).await {
             Ok(resolution) => self.resolution = Some(resolution),
-            Err(trouble) => tracing::debug!(reason = trouble.ready.reason.as_str(), %now, "Polls without the rest"),
+            Err(trouble) => tracing::debug!(reason = trouble.ready.reason.as_str(), "Polls without the rest"),
         }
     }
 
