@@ -43,7 +43,10 @@ pub(crate) fn count(writes: &[Event], object: &DynamicObject) -> Result<Writes> 
 
 /// When the shard map was written.
 pub(crate) fn hand_overs(world: &World) -> Result<Vec<Timestamp>> {
-    let of_the_map =
-        |event: &Event| event.object.as_ref().is_some_and(|object| object.name == "flotilla-shard-map" || (object.resource == "configmaps" && event.verb == "create"));
+    let of_the_map = |event: &Event| {
+        event.object.as_ref().is_some_and(|object| {
+            object.name == "flotilla-shard-map" || (object.resource == "configmaps" && event.verb == "create")
+        })
+    };
     Ok(of_the_fleet(world)?.iter().filter(|event| of_the_map(event)).map(|event| event.at).collect())
 }

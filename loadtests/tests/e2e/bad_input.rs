@@ -38,8 +38,8 @@ struct Verdict {
 
 /// What the credential of a row has to be before the objects are applied.
 type Setup = for<'a> fn(&'a Scene, &'a App) -> BoxFuture<'a, Result<()>>;
-/// Removes the cause.
-type Heal = for<'a> fn(&'a Scene, &'a App) -> BoxFuture<'a, Result<()>>;
+/// Removes the cause; returns what it had to create for that.
+type Heal = for<'a> fn(&'a Scene, &'a App) -> BoxFuture<'a, Result<Vec<DynamicObject>>>;
 
 /// A row of the table.
 struct Row {
@@ -71,7 +71,7 @@ impl Row {
     async fn run(&self, world: &'static World) -> Result<Duration> {
         let (scene, app) = Scene::with_app(world, "bad").await?;
         (self.setup)(&scene, &app).await?;
-        let objects = scene.read(self.yaml)?;
+        let mut objects = scene.read(self.yaml)?;
         scene.apply(&objects).await?;
         let ready = scene.wait_reason(&objects[self.held_up], self.verdict.reason).await?;
         self.verdict.check(&ready)?;
@@ -80,7 +80,7 @@ impl Row {
         leaks::check(&scene, &objects, &secrets).await?;
 
         let healed = Instant::now();
-        (self.heal)(&scene, &app).await?;
+        objects.extend((self.heal)(&scene, &app).await?);
         scene.cluster().wait_ready(&objects, RECOVERED_WITHIN).await?;
         let recovered = healed.elapsed();
         leaks::check(&scene, &objects, &secrets).await?;
@@ -95,7 +95,8 @@ impl Row {
             let ours = calls.iter().filter(|call| {
                 call.path.contains(&scene.subscription) && matches!(call.method, Method::Put | Method::Delete)
             });
-            let tokens = calls.iter().filter(|call| call.arm_type == "Entra/token" && call.path.contains(&scene.tenant));
+            let tokens =
+                calls.iter().filter(|call| call.arm_type == "Entra/token" && call.path.contains(&scene.tenant));
             ours.count() + tokens.count()
         };
         let before = tries();
@@ -117,12 +118,25 @@ impl Row {
 impl Verdict {
     fn check(&self, ready: &Ready) -> Result<()> {
         ensure!(ready.status == "False", "the condition is {ready}");
-        ensure!(ready.severity == self.severity, "severity {:?} instead of {:?}: {ready}", ready.severity, self.severity);
+        ensure!(
+            ready.severity == self.severity,
+            "severity {:?} instead of {:?}: {ready}",
+            ready.severity,
+            self.severity
+        );
         let message = ready.message.to_lowercase();
         let missing: Vec<_> = self.says.iter().filter(|words| !message.contains(&words.to_lowercase())).collect();
         ensure!(missing.is_empty(), "the condition does not say {missing:?}: {ready}");
         Ok(())
     }
+}
+
+/// What heals by writing this Secret.
+fn correct<'a>(scene: &'a Scene, app: &'a App, secret: &'static str) -> BoxFuture<'a, Result<Vec<DynamicObject>>> {
+    Box::pin(async move {
+        scene.write_credential(secret, app).await?;
+        Ok(Vec::new())
+    })
 }
 
 /// The credential is as it should be.

@@ -170,10 +170,15 @@ impl Replay {
         }
         ensure!(puts.len() == objects, "{objects} objects led to PUTs of {:?}", puts.keys());
         for (path, puts) in puts {
-            let recorded = self.case.first_put(&path, index).with_context(|| format!("no PUT of {path} is recorded"))?;
+            let recorded =
+                self.case.first_put(&path, index).with_context(|| format!("no PUT of {path} is recorded"))?;
             let first = &puts[0];
             let version = first.api_version.as_deref().unwrap_or_default();
-            ensure!(version == recorded.api_version, "{path}: api-version {version}, recorded {}", recorded.api_version);
+            ensure!(
+                version == recorded.api_version,
+                "{path}: api-version {version}, recorded {}",
+                recorded.api_version
+            );
             let ours = first.body.as_deref().context("the journal keeps no bodies")?;
             let differences = body::differences(ours, &recorded.body);
             ensure!(differences.is_empty(), "PUT {path} differs:\n    {}", differences.join("\n    "));

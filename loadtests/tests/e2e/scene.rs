@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use flotilla_loadtests::armsim::{
-    App, DEMO_SUBSCRIPTION, DEMO_TENANT, Entry, FaultAction, FaultMatch, FaultRule, JournalFilter, Method, ResourceFilter,
+    App, DEMO_SUBSCRIPTION, DEMO_TENANT, Entry, FaultAction, FaultMatch, FaultRule, JournalFilter, Method,
+    ResourceFilter,
 };
 use flotilla_loadtests::cluster::{Cluster, Ready, parse};
 use futures::future::try_join_all;

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ const CRD_PATTERN: &str = "resources.azure.com/*;app.azure.com/*;managedidentity
 const INSTALLED_WITHIN: Duration = Duration::from_mins(2);
 const LED_WITHIN: Duration = Duration::from_secs(30);
 /// Enough to see what a member was at; the whole log stays on disk while the tests run.
-const LOG_LINES: usize = 40;
+const LOG_LINES: usize = 25;
 
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| Builder::new_multi_thread().enable_all().build().expect("a runtime can be built"));
@@ -111,13 +111,13 @@ impl World {
         let started = Instant::now();
         let options = armsim::Options { time_scale, record_bodies: true, ..armsim::Options::default() };
         let azure = Armsim::start(options).await?;
-        // Within the directory of the control plane, which goes with it.
-        let logs = control_plane.directory().join("fleet");
+        let logs = log_folder(control_plane, time_scale);
         fs::create_dir_all(&logs)?;
         let mut settings = Settings::local(control_plane, &azure, &logs);
         crd_pattern.clone_into(&mut settings.crd_pattern);
         settings.sync_period = sync_period;
-        "info,flotilla=debug".clone_into(&mut settings.log_level);
+        "info,flotilla_worker::engine=debug".clone_into(&mut settings.log_level);
+        settings.environment.push(("NO_COLOR".to_owned(), "1".to_owned()));
         let cluster = Cluster::new(control_plane.client());
         let fleet = match Fleet::start(control_plane.client(), settings, COORDINATORS.len(), WORKERS.len()).await {
             Ok(fleet) => fleet,
@@ -158,7 +158,7 @@ impl World {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 print_logs(&self.logs);
-                eprintln!("\n{error:?}");
+                eprintln!("\n{error:#}");
                 ExitCode::FAILURE
             }
         }
@@ -176,7 +176,16 @@ impl World {
     }
 }
 
-fn print_logs(directory: &PathBuf) {
+/// A folder that goes with the control plane, or one that stays, below the folder that `FLOTILLA_E2E_LOGS` names.
+fn log_folder(control_plane: &ControlPlane, time_scale: f64) -> PathBuf {
+    match std::env::var_os("FLOTILLA_E2E_LOGS") {
+        Some(folder) => PathBuf::from(folder).join(format!("scale-{time_scale}-{}", std::process::id())),
+        None => control_plane.directory().join("fleet"),
+    }
+}
+
+/// Prints the end of each log.
+fn print_logs(directory: &Path) {
     let Ok(files) = fs::read_dir(directory) else { return };
     let mut paths: Vec<_> = files.flatten().map(|file| file.path()).collect();
     paths.sort();

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use flotilla_loadtests::armsim::App;
 
-use super::{Row, Verdict, good_credential, run};
+use super::{Row, Verdict, correct, run};
 use crate::world::share;
 
 const GROUP: &str = "
@@ -41,19 +41,15 @@ fn missing_and_wrong_credentials_are_explained_and_overcome() -> ExitCode {
                 severity: "Warning",
                 says: &["AADSTS7000215", "check the credential", "aso-credential"],
             },
-            heal: good_credential,
+            heal: |scene, app| correct(scene, app, "aso-credential"),
         },
         Row {
             name: "missing credential",
             yaml: GROUP_WITH_OWN_CREDENTIAL,
             setup: |_, _| Box::pin(async { Ok(()) }),
             held_up: 0,
-            verdict: Verdict {
-                reason: "SecretNotFound",
-                severity: "Warning",
-                says: &["team-credential", "create it"],
-            },
-            heal: |scene, app| Box::pin(scene.write_credential("team-credential", app)),
+            verdict: Verdict { reason: "SecretNotFound", severity: "Warning", says: &["team-credential", "create it"] },
+            heal: |scene, app| correct(scene, app, "team-credential"),
         },
         Row {
             name: "credential without a key",
@@ -70,7 +66,7 @@ fn missing_and_wrong_credentials_are_explained_and_overcome() -> ExitCode {
                 severity: "Warning",
                 says: &["team-credential", "AZURE_TENANT_ID", "add the key"],
             },
-            heal: |scene, app| Box::pin(scene.write_credential("team-credential", app)),
+            heal: |scene, app| correct(scene, app, "team-credential"),
         },
     ];
     share(async |world| run(world, rows).await)

@@ -29,6 +29,9 @@ pub(super) async fn check(scene: &Scene, objects: &[DynamicObject], secrets: &[&
             ensure!(!text.contains(*secret), "a secret value is in {place}");
         }
     }
-    texts.iter().find(|(place, text)| place.contains("worker") && !text.is_empty()).context("no worker logs anything")?;
+    texts
+        .iter()
+        .find(|(place, text)| place.contains("worker") && !text.is_empty())
+        .context("no worker logs anything")?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
+use kube::api::DynamicObject;
 use serde_json::json;
 
 use super::{Row, Verdict, good_credential, run};
@@ -75,10 +76,17 @@ spec: {location: westus2, owner: {name: $NS}, workloadProfiles: [{name: Consumpt
 ";
 
 /// Renames a group that Azure does not have.
-async fn rename(scene: &Scene) -> Result<()> {
+async fn rename(scene: &Scene) -> Result<Vec<DynamicObject>> {
     let object = scene.read(GROUP)?.remove(0);
     scene.cluster().patch(&object, &json!({"spec": {"azureName": scene.namespace}})).await?;
-    Ok(())
+    Ok(Vec::new())
+}
+
+/// Applies what was missing.
+async fn add(scene: &Scene, yaml: &str) -> Result<Vec<DynamicObject>> {
+    let objects = scene.read(yaml)?;
+    scene.apply(&objects).await?;
+    Ok(objects)
 }
 
 #[test]
@@ -94,7 +102,7 @@ fn wrong_specs_are_explained_and_overcome() -> ExitCode {
                 severity: "Warning",
                 says: &["ResourceGroup", "no such object"],
             },
-            heal: |scene, _| Box::pin(async { scene.apply(&scene.read(GROUP)?).await }),
+            heal: |scene, _| Box::pin(add(scene, GROUP)),
         },
         Row {
             name: "wrong kind of owner",
@@ -107,7 +115,7 @@ fn wrong_specs_are_explained_and_overcome() -> ExitCode {
                     let stray = scene.read(IDENTITY_IN_A_NETWORK)?.remove(1);
                     let owner = json!({"spec": {"owner": {"armId": null, "name": scene.namespace}}});
                     scene.cluster().patch(&stray, &owner).await?;
-                    Ok(())
+                    Ok(Vec::new())
                 })
             },
         },
@@ -121,7 +129,7 @@ fn wrong_specs_are_explained_and_overcome() -> ExitCode {
                 severity: "Warning",
                 says: &["ManagedEnvironment nowhere", "environmentReference"],
             },
-            heal: |scene, _| Box::pin(async { scene.apply(&scene.read(THE_ENVIRONMENT)?).await }),
+            heal: |scene, _| Box::pin(add(scene, THE_ENVIRONMENT)),
         },
         Row {
             name: "impossible name",

@@ -65,7 +65,11 @@ fn an_unchanged_object_costs_no_write_over_three_sync_periods() -> ExitCode {
         let changes: Vec<_> = calls[calls_before..].iter().filter(|call| call.method != Method::Get).collect();
         ensure!(changes.is_empty(), "unchanged resources were written to: {changes:#?}");
         let writes = written(&scene)?;
-        ensure!(writes.len() == writes_before.len(), "unchanged objects were written to: {:#?}", &writes[writes_before.len()..]);
+        ensure!(
+            writes.len() == writes_before.len(),
+            "unchanged objects were written to: {:#?}",
+            &writes[writes_before.len()..]
+        );
         scene.clear(&objects).await
     })
 }
@@ -73,7 +77,8 @@ fn an_unchanged_object_costs_no_write_over_three_sync_periods() -> ExitCode {
 /// What the fleet wrote in the scene's namespace.
 fn written(scene: &Scene) -> Result<Vec<String>> {
     let writes = audit::of_the_fleet(scene.world)?;
-    let here = writes.iter().filter(|event| event.object.as_ref().is_some_and(|object| object.namespace == scene.namespace));
+    let here =
+        writes.iter().filter(|event| event.object.as_ref().is_some_and(|object| object.namespace == scene.namespace));
     Ok(here.map(|event| format!("{event:?}")).collect())
 }
 
