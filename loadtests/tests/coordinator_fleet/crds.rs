@@ -11,6 +11,8 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
+use flotilla_loadtests::control_plane::Options;
+
 use crate::members::{Member, Worker, begin, eventually};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -139,5 +141,51 @@ async fn asos_crd_loses_its_webhook_and_keeps_what_is_stored() {
     let old = version("v1beta20181130storage").expect("objects may be stored in it");
     assert!(!old.served && !old.storage);
     assert!(version("v1api20230131").is_some_and(|version| version.served));
+    leader.stop().await;
+}
+
+/// Figures for `docs/benchmarks.md`: `cargo test -p flotilla-loadtests --test coordinator_fleet -- --ignored --nocapture`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes and measures rather than checks"]
+async fn measure_all_kinds() {
+    begin();
+    let cluster = ControlPlane::start(Options::default()).await.unwrap();
+    let namespace = cluster.namespace("all").await.unwrap();
+    let wanted = flotilla_crds::Catalog::embedded().kinds().count();
+    let install =
+        || Member::start(&cluster, &namespace, "c", |config| config.crd_pattern = Pattern::parse("*").unwrap());
+    let policies = async || {
+        let gvk = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicyBinding");
+        let api: Api<DynamicObject> = Api::all_with(cluster.client(), &ApiResource::from_gvk(&gvk));
+        api.get_opt("flotilla.dev").await.unwrap().map(|_| ())
+    };
+    let began = Instant::now();
+    let leader = install();
+    eventually("all is installed", Duration::from_mins(10), policies).await;
+    eprintln!("installed {wanted} kinds in {:?}", began.elapsed());
+    leader.stop().await;
+
+    let cpu = || {
+        let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF).unwrap();
+        let time = |time: nix::sys::time::TimeVal| {
+            Duration::from_secs(time.tv_sec().unsigned_abs()) + Duration::from_micros(time.tv_usec().unsigned_abs())
+        };
+        time(usage.user_time()) + time(usage.system_time())
+    };
+    let before = cpu();
+    let began = Instant::now();
+    let leader = install();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    eprintln!("CPU of a leader's first {:?} with all unchanged: {:?}", began.elapsed(), cpu().saturating_sub(before));
+    let before = cpu();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    eprintln!("CPU of 30 s of an idle leader: {:?}", cpu().saturating_sub(before));
+    let began = Instant::now();
+    let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
+    let text = cluster.client().request_text(request).await.unwrap();
+    eprintln!("the API server's metrics: {} bytes in {:?}", text.len(), began.elapsed());
+    for name in ["apiserver_storage_objects{", "apiserver_resource_objects{", "apiserver_request_total{"] {
+        eprintln!("  {name} {} lines", text.lines().filter(|line| line.starts_with(name)).count());
+    }
     leader.stop().await;
 }
