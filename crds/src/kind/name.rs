@@ -1,11 +1,11 @@
 //! ARM names of objects. Nothing is written back to the object: the same object always gives the same name.
 //!
-//! UUID names are ASO's: a cluster that moves over keeps its role assignments. Its seed is "owner group/owner kind/namespace/owner name" … as in `seed`.
+//! UUID names are made as ASO makes them, so a cluster that moves over keeps its role assignments.
 
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Kind, Version};
+use super::{Kind, Owner, Version};
 use crate::graph::Node;
 
 /// ASO's namespace for UUID names.
@@ -106,12 +106,69 @@ fn uuid_name(kind: &Kind, context: &NameContext<'_>, spec: &Value) -> String {
     Uuid::new_v5(&NAMESPACE, seed.as_bytes()).to_string()
 }
 
-/// What the stable UUID is made from: the owner, and the object's own group, kind, namespace and name.
+/// What the stable UUID is made from: the owner, then the object's own kind, group (in this order), namespace and name, joined by colons.
 fn seed(kind: &Kind, context: &NameContext<'_>, spec: &Value) -> String {
-    let owner = |field: &str| spec.pointer(&format!("/owner/{field}")).and_then(Value::as_str).unwrap_or_default();
-    let owner = match owner("armId") {
-        "" => format!("{}/{}/{}", owner("group"), owner("kind"), owner("name")),
-        id => id.to_owned(),
+    let namespace = context.namespace;
+    let stated = |field: &str| spec.pointer(&format!("/owner/{field}")).and_then(Value::as_str).unwrap_or_default();
+    let (group, owner_kind) = match kind.owner() {
+        Owner::Kind { group, kind } => (group, kind),
+        Owner::None | Owner::Extension => (stated("group").to_owned(), stated("kind").to_owned()),
     };
-    format!("{owner}:{}/{}:{}/{}", kind.group(), kind.name(), context.namespace, context.name)
+    let owner = match (stated("armId"), stated("name")) {
+        ("", "") => None,
+        ("", name) => Some(format!("{group}/{owner_kind}:{namespace}/{name}")),
+        // ASO left the id out for this kind before it noticed; names made then must stay.
+        (_, name) if kind.name() == "SqlRoleAssignment" => Some(format!("/:{namespace}/{name}")),
+        (id, _) => Some(id.to_owned()),
+    };
+    let own = format!("{}/{}:{namespace}/{}", kind.name(), kind.group(), context.name);
+    owner.map_or_else(|| own.clone(), |owner| format!("{owner}:{own}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Catalog;
+
+    const ROLE: (&str, &str) = ("authorization.azure.com", "RoleAssignment");
+    const SQL_ROLE: (&str, &str) = ("documentdb.azure.com", "SqlRoleAssignment");
+
+    fn seed_of((group, kind): (&str, &str), spec: &Value) -> String {
+        let kind = Catalog::embedded().kind(group, kind).expect("the kind is in the catalog");
+        seed(&kind, &NameContext { namespace: "default", name: "mine", uid: "" }, spec)
+    }
+
+    #[test]
+    fn seeds_are_those_of_aso() {
+        let id = "/subscriptions/s/resourceGroups/rg";
+        for (kind, spec, expected) in [
+            (ROLE, json!({}), "RoleAssignment/authorization.azure.com:default/mine".to_owned()),
+            (
+                ROLE,
+                json!({"owner": {"group": "resources.azure.com", "kind": "ResourceGroup", "name": "rg"}}),
+                "resources.azure.com/ResourceGroup:default/rg:RoleAssignment/authorization.azure.com:default/mine"
+                    .to_owned(),
+            ),
+            (
+                ROLE,
+                json!({"owner": {"armId": id}}),
+                format!("{id}:RoleAssignment/authorization.azure.com:default/mine"),
+            ),
+            (
+                SQL_ROLE,
+                json!({"owner": {"name": "db"}}),
+                "documentdb.azure.com/DatabaseAccount:default/db:SqlRoleAssignment/documentdb.azure.com:default/mine"
+                    .to_owned(),
+            ),
+            (
+                SQL_ROLE,
+                json!({"owner": {"armId": id}}),
+                "/:default/:SqlRoleAssignment/documentdb.azure.com:default/mine".to_owned(),
+            ),
+        ] {
+            assert_eq!(seed_of(kind, &spec), expected);
+        }
+    }
 }
