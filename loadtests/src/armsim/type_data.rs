@@ -35,7 +35,7 @@ impl CatalogTypes {
         Self(Catalog::embedded())
     }
 
-    fn kind(&self, arm_type: &str) -> Option<Arc<Kind>> {
+    fn kind(self, arm_type: &str) -> Option<Arc<Kind>> {
         let entry = self.0.kind_of_arm_type(arm_type)?;
         self.0.kind(&entry.group, &entry.kind)
     }

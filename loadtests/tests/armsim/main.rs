@@ -8,5 +8,6 @@ mod entra;
 mod faults;
 mod limits;
 mod operations;
+mod program;
 mod refusals;
 mod resources;

@@ -211,3 +211,16 @@ async fn a_patch_that_takes_time_is_202() {
     assert_eq!(patched.status, 202);
     assert!(patched.header("location").is_some() && patched.header("azure-asyncoperation").is_some());
 }
+
+#[tokio::test]
+async fn what_is_being_deleted_is_not_written() {
+    let (armsim, client) = start(Options { time_scale: 1000.0, ..Options::default() }).await;
+    let (zone, version) = (format!("{}/providers/Microsoft.Network/privateDnsZones/z.com", group("g")), "2024-06-01");
+    client.put(&zone, version, json!({"location": "global"})).await.ok();
+    until("ready", || client.get(&zone, version), |reply| state(reply) == "Succeeded").await;
+    armsim.change(serde_json::from_value(json!({"hold": ["*"]})).unwrap()).unwrap();
+    assert_eq!(client.delete(&zone, version).await.status, 202);
+    client.put(&zone, version, json!({"location": "global"})).await.refused(409, "Conflict");
+    armsim.finish_operation(&only_operation(&armsim)).unwrap();
+    assert_eq!(client.put(&zone, version, json!({"location": "global"})).await.status, 202);
+}

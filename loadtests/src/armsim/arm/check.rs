@@ -178,6 +178,13 @@ impl Arm<'_> {
 
     /// Whether no operation runs that a write would collide with.
     pub(super) fn check_busy(&self, id: &ArmId, visit: &Visit<'_>) -> Result<(), Refusal> {
+        let going = self
+            .world
+            .resource(&key(id))
+            .filter(|resource| resource.deleting && self.world.running(resource).is_some());
+        if going.is_some() {
+            return Err(Refusal::service(409, "Conflict", format!("The resource '{id}' is being deleted.")));
+        }
         let Some(busy) = &card::of(&id.resource_type()).busy else { return Ok(()) };
         let running = |key: &str| self.world.resource(key).and_then(|resource| self.world.running(resource));
         let mut operation = running(&key(id));
