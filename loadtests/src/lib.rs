@@ -8,4 +8,5 @@ pub mod demo;
 pub mod fleet;
 mod port;
 mod process;
+pub mod prometheus;
 pub mod tools;

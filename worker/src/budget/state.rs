@@ -9,7 +9,7 @@ use flotilla_proto::v1::worker_message::Message as ToLeader;
 use tokio::time::Instant;
 
 use super::bucket::Bucket;
-use super::key::BucketKey;
+use super::key::{BucketKey, Class};
 use super::options::Options;
 use super::permit::{Parked, Permit, Source};
 use super::queue::Waiter;
@@ -171,6 +171,7 @@ impl State {
         let options = self.options;
         let tell_every = Duration::from_secs_f64(TELL_EVERY / options.time_scale.max(1.0));
         let (mut say, mut asks) = (Vec::new(), Vec::new());
+        let mut waiting: BTreeMap<Class, usize> = BTreeMap::new();
         for (key, bucket) in &mut self.buckets {
             for over in bucket.settle(&options, now) {
                 budget.metrics().settled(key.class, over.unused, over.ended);
@@ -183,7 +184,10 @@ impl State {
                 say.push(observation(key, Some(remaining), None));
             }
             asks.extend(bucket.ask(&options, now).map(|tokens| (key.clone(), tokens)));
-            budget.metrics().waiting(key.class, bucket.queue.waiting());
+            *waiting.entry(key.class).or_default() += bucket.queue.waiting();
+        }
+        for (class, calls) in waiting {
+            budget.metrics().waiting(class, calls);
         }
         for (key, tokens) in asks {
             self.unanswered.get_or_insert(now);
