@@ -1,17 +1,18 @@
-//! What armsim's journal says about who wrote what.
+//! What armsim's journal and the audit log say about who wrote what.
 //!
-//! Law: at any moment at most one worker may write to a resource. Between two writes by different workers the shard map
+//! Law: at any moment at most one worker may write to a resource, and to the object that stands for it. Between two writes by different workers the shard map
 //! must have been written, because a shard has no other way from one worker to another.
 
 use std::collections::BTreeMap;
 
 use flotilla_loadtests::armsim::{Entry, Method, Outcome};
+use flotilla_loadtests::control_plane::audit::Event;
 use jiff::Timestamp;
 
-/// A call that may have changed a resource.
+/// A call that may have changed a resource or an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Write {
-    /// The resource's path, in lower case.
+    /// The resource's path in lower case, or the object's group, plural, namespace and name.
     pub(crate) path: String,
     pub(crate) worker: String,
     pub(crate) begun: Timestamp,
@@ -26,6 +27,14 @@ impl Write {
         let worker = worker_of(&call.user_agent)?.to_owned();
         let answered = call.time.saturating_add(call.duration).ok()?;
         Some(Self { path: call.path.to_lowercase(), worker, begun: call.time, answered })
+    }
+
+    /// The audit log tells when a write began; that is taken for its end, too.
+    pub(crate) fn of_object(event: &Event) -> Option<Self> {
+        let worker = worker_of(&event.user_agent)?.to_owned();
+        let object = event.object.as_ref().filter(|object| object.api_group.ends_with(".azure.com"))?;
+        let path = [&*object.api_group, &object.resource, &object.namespace, &object.name].join("/");
+        event.is_write().then_some(Self { path, worker, begun: event.at, answered: event.at })
     }
 }
 

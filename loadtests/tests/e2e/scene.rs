@@ -166,10 +166,11 @@ impl Scene {
 
     /// The law of one writer over everything that happened so far, in all scenes.
     pub(crate) fn check_one_writer(&self) -> Result<()> {
-        let writes: Vec<Write> = self.world.azure.calls().iter().filter_map(Write::of).collect();
-        ensure!(!writes.is_empty(), "no worker ever wrote to Azure, so nothing was checked");
+        let to_azure: Vec<Write> = self.world.azure.calls().iter().filter_map(Write::of).collect();
+        let to_objects: Vec<Write> = audit::of_the_fleet(self.world)?.iter().filter_map(Write::of_object).collect();
+        ensure!(!to_azure.is_empty() && !to_objects.is_empty(), "no worker ever wrote, so nothing was checked");
         let hand_overs = audit::hand_overs(self.world)?;
-        let found = double_writes(writes, &hand_overs);
+        let found = double_writes(to_azure.into_iter().chain(to_objects), &hand_overs);
         ensure!(found.is_empty(), "two writers at once:\n  {}", found.join("\n  "));
         Ok(())
     }
