@@ -197,8 +197,8 @@ mod tests {
         let mut held = leader.win(|_| ()).await;
         store.lose_answers(1);
         let stop = CancellationToken::new();
-        let hold = leader.hold(&mut held, &stop);
-        assert!(tokio::time::timeout(TIMERS.lease * 2, hold).await.is_err(), "goes on");
+        let holding = leader.hold(&mut held, &stop);
+        assert!(tokio::time::timeout(TIMERS.lease * 2, holding).await.is_err(), "goes on");
     }
 
     #[tokio::test]

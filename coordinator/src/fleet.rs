@@ -227,6 +227,11 @@ impl Fleet {
         self.members.states(now)
     }
 
+    /// When a read of the leases could prove a worker silent: to be read then rather than at the next turn.
+    pub fn next_proof(&self, now: Instant) -> Option<Instant> {
+        self.members.next_proof(now)
+    }
+
     /// Objects in a range as far as reported.
     pub fn objects(&self, range: &KeyRange) -> f64 {
         self.loads.objects(range)

@@ -162,8 +162,11 @@ impl Leader {
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         }
         loop {
+            let now = Instant::now();
+            let proof = self.fleet.next_proof(now).unwrap_or(now + self.context.settings.lease.dead_after);
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
+                () = tokio::time::sleep_until(proof.into()) => self.read_leases(),
                 Some(incoming) = inputs.incoming.recv() => self.incoming(incoming),
                 Some(done) = self.calls.join_next() => {
                     if let Ok(done) = done {

@@ -172,6 +172,12 @@ impl Membership {
         })
     }
 
+    /// When the next silent worker can be proved so, by a read that begins then.
+    pub fn next_proof(&self, now: Instant) -> Option<Instant> {
+        let silent = self.members.values().filter(|member| !member.overdue && member.lease != Lease::Released);
+        silent.map(|member| member.changed + self.timers.dead_after).filter(|at| *at > now).min()
+    }
+
     /// The version of a lease that a worker holds now.
     pub fn version(&self, worker: &WorkerId) -> Option<&str> {
         match &self.members.get(worker)?.lease {
@@ -278,6 +284,7 @@ mod tests {
         world.read(&[held("1", "r1")], 0, 0);
         assert_eq!(world.state("1", 6), State::Expired);
         assert_eq!(world.members.to_fence().count(), 0);
+        assert_eq!(world.members.next_proof(world.at(6)), Some(world.at(8)));
         world.read(&[held("1", "r1")], 8, 8);
         assert_eq!(world.state("1", 9), State::Expired, "it could still renew");
         assert_eq!(world.members.to_fence().collect::<Vec<_>>(), [(&worker("a", "1"), "r1")]);
