@@ -12,7 +12,9 @@ use flotilla_loadtests::armsim::{self, Armsim, Method};
 use flotilla_loadtests::cluster::{Cluster, Ready, parse};
 use flotilla_loadtests::control_plane::ControlPlane;
 use flotilla_loadtests::control_plane::audit::Event;
-use kube::api::DynamicObject;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, ObjectMeta, PostParams};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +34,7 @@ struct World {
 }
 
 impl World {
-    async fn start(name: &str) -> Result<Self> {
+    async fn start(name: &str, credential: Credential) -> Result<Self> {
         let _ = tracing_subscriber::fmt()
             .with_env_filter(std::env::var("FLOTILLA_TEST_LOG").unwrap_or_else(|_| "warn".into()))
             .with_test_writer()
@@ -46,7 +48,10 @@ impl World {
         let mut config = flotilla_coordinator::Config::new(kube.clone(), &operator, "coordinator-0", listen);
         config.crd_pattern = Pattern::parse(PATTERN)?;
         config.budget.time_scale = 60.0;
-        let environment = environment(&azure, &namespace);
+        let environment = environment(&azure, &namespace, credential);
+        if credential == Credential::OfTheNamespace {
+            write_secret(control_plane, &namespace).await?;
+        }
         let worker =
             flotilla_worker::Config::from_env(kube, &operator, "worker-0", |key| environment.get(key).cloned())?;
         let stop = CancellationToken::new();
@@ -77,9 +82,8 @@ impl World {
     /// Writes to one object by us, by subresource, and events.
     fn writes(&self, resource: &str, name: &str) -> Result<Vec<String>> {
         let events = self.control_plane.audit_events()?;
-        let ours = |event: &&Event| {
-            event.is_write() && event.is_about(resource, &self.namespace, name) && !by_test(event)
-        };
+        let ours =
+            |event: &&Event| event.is_write() && event.is_about(resource, &self.namespace, name) && !by_test(event);
         Ok(events.iter().filter(ours).map(describe).collect())
     }
 
@@ -108,12 +112,32 @@ fn describe(event: &Event) -> String {
     format!("{} {subresource}", event.verb).trim().to_owned()
 }
 
-fn environment(azure: &Armsim, namespace: &str) -> BTreeMap<String, String> {
+/// Whose credential there is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Credential {
+    Global,
+    OfTheNamespace,
+}
+
+const CREDENTIAL: [(&str, &str); 4] = [
+    ("AZURE_SUBSCRIPTION_ID", armsim::DEMO_SUBSCRIPTION),
+    ("AZURE_TENANT_ID", armsim::DEMO_TENANT),
+    ("AZURE_CLIENT_ID", armsim::DEMO_CLIENT_ID),
+    ("AZURE_CLIENT_SECRET", armsim::DEMO_CLIENT_SECRET),
+];
+
+const SECRET: &str = "aso-credential";
+
+async fn write_secret(control_plane: &ControlPlane, namespace: &str) -> Result<()> {
+    let data = CREDENTIAL.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let metadata = ObjectMeta { name: Some(SECRET.to_owned()), ..ObjectMeta::default() };
+    let secret = Secret { metadata, string_data: Some(data.into()), ..Secret::default() };
+    Api::namespaced(control_plane.client(), namespace).create(&PostParams::default(), &secret).await?;
+    Ok(())
+}
+
+fn environment(azure: &Armsim, namespace: &str, credential: Credential) -> BTreeMap<String, String> {
     let pairs = [
-        ("AZURE_SUBSCRIPTION_ID", armsim::DEMO_SUBSCRIPTION.to_owned()),
-        ("AZURE_TENANT_ID", armsim::DEMO_TENANT.to_owned()),
-        ("AZURE_CLIENT_ID", armsim::DEMO_CLIENT_ID.to_owned()),
-        ("AZURE_CLIENT_SECRET", armsim::DEMO_CLIENT_SECRET.to_owned()),
         ("AZURE_RESOURCE_MANAGER_ENDPOINT", azure.endpoint().to_owned()),
         ("AZURE_RESOURCE_MANAGER_AUDIENCE", azure.endpoint().to_owned()),
         ("AZURE_AUTHORITY_HOST", azure.endpoint().to_owned()),
@@ -122,7 +146,9 @@ fn environment(azure: &Armsim, namespace: &str) -> BTreeMap<String, String> {
         ("AZURE_SYNC_PERIOD", SYNC_PERIOD.to_owned()),
         ("AZURE_TARGET_NAMESPACES", namespace.to_owned()),
     ];
-    pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    let global = CREDENTIAL.into_iter().filter(|_| credential == Credential::Global);
+    let pairs = pairs.into_iter().chain(global.map(|(key, value)| (key, value.to_owned())));
+    pairs.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 const GROUP: &str = "
@@ -151,7 +177,7 @@ spec: { location: westeurope }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resource_group_becomes_ready_costs_nothing_while_unchanged_and_goes_again() -> Result<()> {
-    let world = World::start("worker-rg").await?;
+    let world = World::start("worker-rg", Credential::Global).await?;
     let objects = world.objects(GROUP)?;
     for object in &objects {
         world.cluster.apply(object).await?;
@@ -192,7 +218,7 @@ async fn a_resource_group_becomes_ready_costs_nothing_while_unchanged_and_goes_a
 
 #[tokio::test(flavor = "multi_thread")]
 async fn children_wait_for_their_owner_and_all_become_ready_in_any_order() -> Result<()> {
-    let world = World::start("worker-owner").await?;
+    let world = World::start("worker-owner", Credential::Global).await?;
     let objects = world.objects(CHILDREN)?;
     world.cluster.apply(&objects[0]).await?;
     let waiting =
@@ -208,6 +234,28 @@ async fn children_wait_for_their_owner_and_all_become_ready_in_any_order() -> Re
     let owner = child.metadata.owner_references.as_ref().and_then(|owners| owners.first());
     ensure!(owner.is_some_and(|owner| owner.name == "rg-two"), "{:?}", child.metadata);
 
+    for object in &objects {
+        world.cluster.delete(object).await?;
+    }
+    world.cluster.wait_gone(&objects, SOON).await?;
+    let left = world.azure.control().resources(&armsim::ResourceFilter::default())?;
+    ensure!(left.is_empty(), "{left:?}");
+    world.stop().await
+}
+
+/// The API server deletes the parts of a namespace in any order, and the credential often goes first.
+#[tokio::test(flavor = "multi_thread")]
+async fn resources_are_deleted_though_their_namespaces_credential_went_first() -> Result<()> {
+    let world = World::start("worker-secret", Credential::OfTheNamespace).await?;
+    let objects = world.objects(CHILDREN)?;
+    for object in &objects {
+        world.cluster.apply(object).await?;
+    }
+    world.cluster.wait_ready(&objects, SOON).await?;
+    let secrets = Api::<Secret>::namespaced(world.control_plane.client(), &world.namespace);
+    secrets.delete(SECRET, &DeleteParams::default()).await?;
+    // Long enough that nobody takes the Secret for unchanged any more.
+    tokio::time::sleep(Duration::from_secs(11)).await;
     for object in &objects {
         world.cluster.delete(object).await?;
     }
