@@ -5,6 +5,7 @@
 //!
 //! Kept true here: an error names the field of the custom resource as its author wrote it; secrets are in no `Debug` and in no error.
 
+mod children;
 mod drift;
 mod inputs;
 mod put;

@@ -140,7 +140,10 @@ impl Turn<'_> {
     pub(super) async fn put(&mut self) -> Result<(), Break> {
         let (Some(intent), Some(resolution)) = (self.intent(), &self.resolution) else { return Err(Break::Later) };
         let (id, api_version) = (resolution.desired.id.clone(), intent.api_version.clone());
-        let body = resolution.body.clone();
+        let mut body = resolution.body.clone();
+        if let Err(error) = self.keep_children(&id, &api_version, &mut body).await {
+            return self.refused(error).await;
+        }
         self.mind.memory.sending(&intent);
         // What was read before says nothing about after.
         self.live = None;
@@ -178,6 +181,21 @@ impl Turn<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A PUT of some parents deletes the children that it does not carry, so those that Azure has go along.
+    async fn keep_children(&self, id: &str, api_version: &str, body: &mut Value) -> Result<(), Error> {
+        let Some(version) = self.kind.version(&self.version).filter(|version| version.has_child_lists()) else {
+            return Ok(());
+        };
+        match self.call(Call::get(id, api_version, self.priority())).await {
+            Ok(answer) => {
+                version.keep_children(body, &answer.body);
+                Ok(())
+            }
+            Err(Error::Arm(error)) if error.is_gone() => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     pub(super) async fn delete(&mut self) -> Result<(), Break> {
