@@ -68,6 +68,9 @@ const ABSENT: u32 = 2;
 /// Between two looks at a resource that something runs on, or that should be there and is not.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
+/// See [`goes_without_saying`].
+const SAID_AT_TRY: u32 = 3;
+
 /// The next step.
 pub fn decide(o: &Observed, now: Timestamp) -> Plan {
     if let Some(owner) = &o.object.installation
@@ -127,11 +130,18 @@ fn rest(o: &Observed, trouble: &Trouble, until: Timestamp) -> Plan {
     // A routine look that Azure could not answer right now says nothing about the resource.
     let quiet = o.object.confirmed() && trouble.category.is_some_and(passes);
     Plan::Wait {
-        ready: (!quiet).then(|| trouble.ready.clone()),
+        ready: (!quiet && !goes_without_saying(o, trouble)).then(|| trouble.ready.clone()),
         until,
         class: Class::Retry,
         waits_for: trouble.waits_for.clone(),
     }
+}
+
+/// Things that belong together are applied together, so a new object may find that another one is not there yet. It is
+/// said if that lasts: at the third try, after 3 s.
+fn goes_without_saying(o: &Observed, trouble: &Trouble) -> bool {
+    let for_another = matches!(trouble.ready.reason, Reason::WaitingForOwner | Reason::ReferenceNotFound);
+    for_another && o.object.resource_id.is_none() && o.memory.failures < SAID_AT_TRY
 }
 
 /// Trouble of Azure's own that goes away by itself.
@@ -300,7 +310,8 @@ fn end(o: &Observed, shown: bool) -> Plan {
 
 /// Reads again soon.
 fn look_again(o: &Observed, now: Timestamp, message: &'static str) -> Plan {
-    let wait = LOOK_AGAIN * 2_u32.pow(o.memory.absent.saturating_sub(1).min(4));
+    let looks = o.memory.absent.max(o.memory.busy);
+    let wait = LOOK_AGAIN * 2_u32.pow(looks.saturating_sub(1).min(4));
     Plan::Wait {
         ready: Some(Ready::reconciling(message)),
         until: now.saturating_add(wait).unwrap_or(Timestamp::MAX),

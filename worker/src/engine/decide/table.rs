@@ -375,3 +375,26 @@ fn a_kind_that_azure_cannot_delete_waits_for_its_parent_to_go() {
     o.live = Some(Live::Absent);
     expect(&o, "remove_finalizer");
 }
+
+#[test]
+fn a_new_object_says_that_it_waits_for_another_one_only_if_that_lasts() {
+    let trouble = Trouble {
+        ready: Ready::warning(Reason::WaitingForOwner, "waiting"),
+        category: None,
+        retry: Retry::Fast,
+        waits_for: Vec::new(),
+    };
+    let mut o = Observed { desired: None, ..fresh() };
+    let mut said = Vec::new();
+    for _ in 0..4 {
+        o.memory.fail(trouble.clone(), 1, now(), None);
+        let Plan::Wait { ready, .. } = decide(&o, now()) else { panic!("it waits") };
+        said.push(ready.is_some());
+    }
+    assert_eq!(said, [false, false, true, true]);
+
+    o.memory = Memory::default();
+    o.object = announced().object;
+    o.memory.fail(trouble, 1, now(), None);
+    assert!(matches!(decide(&o, now()), Plan::Wait { ready: Some(_), .. }), "what was claimed says so at once");
+}
