@@ -68,6 +68,8 @@ impl std::fmt::Debug for Context {
 
 /// How long a Namespace's policy is believed to be unchanged.
 const POLICY_AGE: Duration = Duration::from_secs(15);
+/// Namespaces remembered; above it those go whose objects have gone.
+const REMEMBERED: usize = 1024;
 
 impl Context {
     /// Puts the parts together.
@@ -107,6 +109,10 @@ impl Context {
         let key = (Arc::clone(&id.namespace), credential_from.map(str::to_owned));
         match found {
             Ok(identity) => {
+                if self.identities().len() >= REMEMBERED {
+                    let used = self.records().used_namespaces();
+                    self.identities().retain(|(namespace, _), _| used.contains(namespace));
+                }
                 self.identities().insert(key, Arc::clone(&identity));
                 Ok(identity)
             }
@@ -144,7 +150,11 @@ impl Context {
             None => match self.cluster.namespace_policy(namespace).await {
                 Ok(text) => {
                     let policy = view::policy(text.as_deref());
-                    self.policies().insert(Arc::clone(namespace), (Instant::now(), policy));
+                    let mut policies = self.policies();
+                    if policies.len() >= REMEMBERED {
+                        policies.retain(|_, (read, _)| read.elapsed() < POLICY_AGE);
+                    }
+                    policies.insert(Arc::clone(namespace), (Instant::now(), policy));
                     policy
                 }
                 Err(error) => {

@@ -86,6 +86,8 @@ pub struct Memory {
     pub failures: u32,
     /// How often in a row Azure said that there is no such resource.
     pub absent: u32,
+    /// How often in a row Azure said that something runs on the resource.
+    pub busy: u32,
     /// Azure took the DELETE or has no such resource.
     pub deleted: bool,
     /// A DELETE was refused in a way that a read may explain.
@@ -128,10 +130,11 @@ impl Memory {
     /// The first read after an accepted PUT shows which stated values the service does not keep.
     pub fn read(&mut self, intent: Option<&Intent>, mut live: Live) -> Live {
         match &mut live {
-            Live::Absent => self.absent += 1,
+            Live::Absent => (self.absent, self.busy) = (self.absent + 1, 0),
             Live::Refused { .. } => {}
             Live::Found { state, differences, .. } => {
                 self.absent = 0;
+                self.busy = if matches!(state, State::Running | State::Deleting) { self.busy + 1 } else { 0 };
                 let put = intent.map_or(Put::Unknown, |intent| self.put(intent));
                 match (&state, put, intent) {
                     // Somebody's PUT runs while ours is unconfirmed: it is ours, whoever sent it.

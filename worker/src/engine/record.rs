@@ -74,6 +74,7 @@ pub struct Records {
     waiters: HashMap<Id, HashSet<Id>>,
     /// Names of namespaces and kinds, each once.
     namespaces: HashSet<Arc<str>>,
+    namespaces_limit: usize,
     queue: Queue<Id>,
     resync: Option<Duration>,
     reconciles: u64,
@@ -122,6 +123,11 @@ impl Records {
     pub fn namespace(&mut self, name: &str) -> Arc<str> {
         if let Some(known) = self.namespaces.get(name) {
             return Arc::clone(known);
+        }
+        // Namespaces come and go; names that only this set holds are of those that went.
+        if self.namespaces.len() >= self.namespaces_limit.max(64) {
+            self.namespaces.retain(|name| Arc::strong_count(name) > 1);
+            self.namespaces_limit = self.namespaces.len() * 2;
         }
         let name: Arc<str> = name.into();
         self.namespaces.insert(Arc::clone(&name));
@@ -379,6 +385,11 @@ impl Records {
         keys
     }
 
+    /// Namespaces that have objects here.
+    pub fn used_namespaces(&self) -> HashSet<Arc<str>> {
+        self.objects.keys().map(|id| Arc::clone(&id.namespace)).collect()
+    }
+
     /// Kinds that have objects here.
     pub fn kinds(&self) -> BTreeSet<GroupKind> {
         let kinds: HashSet<&GroupKind> = self.objects.keys().map(|id| &*id.kind).collect();
@@ -415,3 +426,6 @@ fn seed(uid: &str) -> u64 {
     uid.hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests;
