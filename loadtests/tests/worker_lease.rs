@@ -13,7 +13,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tokio::time::sleep;
 
-const TIMERS: Timers = Timers { renew_every: Duration::from_millis(200), fence_after: Duration::from_millis(1000) };
+const TIMERS: Timers = Timers { renew_every: Duration::from_millis(200), fence_after: Duration::from_secs(1) };
 const SOON: Duration = Duration::from_secs(10);
 
 struct Worker {

@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use jiff::Timestamp;
 use kube::api::{ApiResource, ObjectMeta};
 use kube::core::DynamicResourceScope;
-use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::condition::Severity;

@@ -133,7 +133,8 @@ mod tests {
         });
         let expected = Unready { reason: "QuotaExceeded".into(), severity: Severity::Error, since: 1_767_225_660 };
         assert_eq!(seen(failed), Some(expected));
-        let odd = serde_json::json!({"type": "Ready", "status": "Unknown", "severity": "Dire", "lastTransitionTime": "?"});
+        let odd =
+            serde_json::json!({"type": "Ready", "status": "Unknown", "severity": "Dire", "lastTransitionTime": "?"});
         let expected = Unready { reason: "".into(), severity: Severity::None, since: 1_767_225_600 };
         assert_eq!(seen(odd), Some(expected));
         assert_eq!(seen(serde_json::json!({"type": "Ready", "status": "True"})), None);
