@@ -2,9 +2,10 @@
 
 use anyhow::{Context as _, Result};
 use flotilla_worker::Config;
+use flotilla_worker::fleet::stream::Tls;
 
 use crate::args;
-use crate::{cluster, stop, telemetry};
+use crate::{cluster, stop, telemetry, tls};
 
 /// Runs until a signal asks it to stop.
 pub(crate) async fn run(args: args::Worker) -> Result<()> {
@@ -12,7 +13,8 @@ pub(crate) async fn run(args: args::Worker) -> Result<()> {
     let shutdown = stop::on_signal()?;
     let kube = cluster::infer("worker", &args.member).await?;
     let variable = |name: &str| std::env::var(name).ok();
-    let config = Config::from_env(kube, &args.member.namespace, &args.member.pod_name, variable)?;
+    let mut config = Config::from_env(kube, &args.member.namespace, &args.member.pod_name, variable)?;
+    config.tls = tls::read(&args.member.tls)?.map(|pem| Tls { certificate: pem.certificate, key: pem.key, ca: pem.ca });
     let ready = config.ready.subscribe();
     telemetry.serve(args.member.metrics_addr.0, move || *ready.borrow()).await?;
     let ended = flotilla_worker::run(config, shutdown).await.context("worker ended");
