@@ -42,6 +42,9 @@ test: setup build ## Run all tests; those that need a control plane start one
 
 .PHONY: generate
 generate: $(if $(TYPES),catalog) ## Remake everything in the tree that is made by a program; the catalog only with TYPES
+	@scripts/setup clients
+	cargo build --workspace --bins
+	$(BIN)/render-chart
 
 .PHONY: clean
 clean: ## Remove what was built; the cache of tools stays

@@ -2,6 +2,7 @@
 
 pub mod armsim;
 pub mod bench;
+pub mod chart;
 pub mod cluster;
 pub mod control_plane;
 pub mod demo;
