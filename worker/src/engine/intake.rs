@@ -176,11 +176,14 @@ async fn one(ctx: &Context, turn: Turn, changes: &super::watch::Changes) {
     }
 }
 
-/// Lets what runs in these ranges come to its end, and forgets their objects.
+/// Lets what runs in these ranges come to its end, and forgets their objects; or leaves off when the shards stay after all.
 async fn hand_back(ctx: Arc<Context>, ranges: Vec<KeyRange>, within: Duration, done: oneshot::Sender<()>) {
     let deadline = Instant::now() + within;
     let inside = |key: &&flotilla_proto::Key| ranges.iter().any(|range| range.contains(key));
     loop {
+        if done.is_closed() {
+            return;
+        }
         let left = ctx.records().running().filter(inside).count();
         if left == 0 {
             break;

@@ -18,10 +18,10 @@ pub struct HeldShard {
     pub leaving: bool,
 }
 
-/// What a grant brought.
+/// Keys whose objects are to be looked for: a grant brought them, or they were asked back and stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gained {
-    /// Keys that were not held before.
+    /// The keys.
     pub range: KeyRange,
     /// The owner before did not hand them over.
     pub unclean: bool,
@@ -118,6 +118,17 @@ impl Held {
             .map(|shard| {
                 shard.leaving = true;
                 shard.range
+            })
+            .collect()
+    }
+
+    /// Keeps everything that was asked back and not let go yet: who asked does not listen any more. Returns those ranges.
+    pub fn stay(&mut self) -> Vec<Gained> {
+        let leaving = self.shards.iter_mut().filter(|shard| shard.leaving);
+        leaving
+            .map(|shard| {
+                shard.leaving = false;
+                Gained { range: shard.range, unclean: shard.unclean }
             })
             .collect()
     }
@@ -232,6 +243,20 @@ mod tests {
         held.let_go(range(10, 20));
         assert_eq!(held.shard_of(&key(15)), None);
         assert_eq!(held.shard_of(&key(20)).unwrap().range, range(20, 30));
+    }
+
+    #[test]
+    fn what_was_asked_back_and_not_let_go_stays_once_nobody_listens() {
+        let mut held = Held::default();
+        held.grant(Term(1), range(0, 30), Epoch(1), true);
+        let tenure = held.tenure(&key(15));
+        held.revoke(Term(1), range(0, 5), Epoch(1));
+        held.revoke(Term(1), range(10, 20), Epoch(1));
+        held.let_go(range(0, 5));
+        assert_eq!(held.stay(), [Gained { range: range(10, 20), unclean: true }]);
+        assert!(!held.shard_of(&key(15)).unwrap().leaving);
+        assert_eq!((held.shard_of(&key(3)), held.tenure(&key(15))), (None, tenure));
+        assert_eq!(held.stay(), []);
     }
 
     #[test]

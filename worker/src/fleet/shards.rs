@@ -137,6 +137,11 @@ impl Shards {
         leaving
     }
 
+    /// See [`Held::stay`].
+    pub fn stay(&self) -> Vec<Gained> {
+        self.write().stay()
+    }
+
     /// See [`Held::let_go`].
     pub fn let_go(&self, range: KeyRange) {
         self.write().let_go(range);

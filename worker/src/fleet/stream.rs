@@ -1,7 +1,7 @@
 //! The stream to the leader: says what we hold, obeys grants and revokes, passes on everything else.
 //!
 //! It keeps true that a shard is said to be released only after its work has ended, and that a stream's end changes nothing:
-//! the worker goes on with what it holds.
+//! the worker goes on with what it holds, shards included that it was asked for and had not let go yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use flotilla_proto::v1::worker_message::Message as ToLeader;
 use flotilla_proto::v1::{self, LeaderMessage, WorkerMessage};
 use flotilla_proto::{Epoch, GroupKind, KeyRange, Term, WorkerId};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
@@ -25,7 +26,7 @@ use crate::engine::object::Id;
 /// What the fleet asks of the engine.
 #[derive(Debug)]
 pub enum Event {
-    /// These keys are ours from now on.
+    /// These keys are ours from now on, or still: list their objects.
     Gained(Vec<Gained>),
     /// Finish or park what runs in these ranges, forget their objects, then say so.
     Leaving {
@@ -33,7 +34,7 @@ pub enum Event {
         ranges: Vec<KeyRange>,
         /// How long that may take.
         within: Duration,
-        /// Said when nothing runs there any more.
+        /// Said when nothing runs there any more. Closed if the shards stay after all.
         done: oneshot::Sender<()>,
     },
     /// Everything is lost already: forget all objects.
@@ -173,17 +174,27 @@ impl Stream {
     pub async fn run(mut self, stop: CancellationToken) {
         let mut wait = FIRST_WAIT;
         let mut said = String::new();
+        // Answers to revokes under way.
+        let mut released = JoinSet::new();
         loop {
             let connected = tokio::select! {
                 () = stop.cancelled() => return,
                 connected = self.connect() => connected,
             };
             let served = match connected {
-                Ok(leader) => self.serve(leader, &stop).await,
+                Ok(leader) => self.serve(leader, &mut released, &stop).await,
                 Err(error) => Err(error),
             };
             if stop.is_cancelled() {
                 return;
+            }
+            // Nobody hears an answer any more, and the next leader knows nothing of the revoke.
+            released.shutdown().await;
+            let stays = self.shards.stay();
+            if !stays.is_empty() {
+                tracing::info!(shards = stays.len(), "Keeps shards that were asked back");
+                // Their objects may have been forgotten already.
+                self.tell(Event::Gained(stays)).await;
             }
             if self.connected.send_replace(false) {
                 wait = FIRST_WAIT;
@@ -233,11 +244,15 @@ impl Stream {
     }
 
     /// One stream, from Welcome to its end.
-    async fn serve(&mut self, leader: Leader, stop: &CancellationToken) -> Result<(), Error> {
+    async fn serve(
+        &mut self,
+        leader: Leader,
+        released: &mut JoinSet<()>,
+        stop: &CancellationToken,
+    ) -> Result<(), Error> {
         let Leader { address, outbox, mut incoming } = leader;
         let ended = |status: tonic::Status| Error::Ended(Some(Box::new(status)));
         let mut heartbeat = tokio::time::interval(Duration::from_secs(2));
-        let mut released = tokio::task::JoinSet::new();
         self.losses.mark_unchanged();
         self.reports.interest.mark_changed();
         loop {
@@ -264,7 +279,7 @@ impl Stream {
                             self.connected.send_replace(true);
                         }
                         FromLeader::Grant(grant) => self.granted(grant).await,
-                        FromLeader::Revoke(revoke) => self.revoked(&revoke, &outbox, &mut released).await,
+                        FromLeader::Revoke(revoke) => self.revoked(&revoke, &outbox, released).await,
                         FromLeader::Kinds(kinds) => {
                             let kinds = kinds.kinds.into_iter().map(|k| GroupKind::new(k.group, k.kind)).collect();
                             self.tell(Event::Kinds(kinds)).await;
@@ -328,7 +343,7 @@ impl Stream {
         &self,
         revoke: &v1::Revoke,
         outbox: &mpsc::Sender<WorkerMessage>,
-        released: &mut tokio::task::JoinSet<()>,
+        released: &mut JoinSet<()>,
     ) {
         let term = Term(revoke.term);
         let asked: Vec<_> =
