@@ -4,6 +4,7 @@
 
 mod server;
 
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result};
@@ -49,7 +50,10 @@ pub(crate) fn init(service: &'static str, member: &Member) -> Result<Telemetry> 
     let filter = EnvFilter::try_new(&member.log_level)
         .with_context(|| format!("--log-level {} is not a level or a filter", member.log_level))?;
     let lines = match member.log_format {
-        LogFormat::Text => tracing_subscriber::fmt::layer().with_writer(std::io::stderr).boxed(),
+        LogFormat::Text if std::io::stderr().is_terminal() => {
+            tracing_subscriber::fmt::layer().with_writer(std::io::stderr).boxed()
+        }
+        LogFormat::Text => tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false).boxed(),
         LogFormat::Json => tracing_subscriber::fmt::layer().json().with_writer(std::io::stderr).boxed(),
     };
     let spans = tracers.as_ref().map(|tracers| tracing_opentelemetry::layer().with_tracer(tracers.tracer(service)));

@@ -75,6 +75,7 @@ enum Outcome {
 impl Installer {
     /// Makes pass after pass until dropped.
     pub(crate) async fn run(self) {
+        self.warn_of_typing_errors();
         loop {
             let pause = match self.pass().await {
                 Ok(0) => PASS_EVERY,
@@ -85,6 +86,13 @@ impl Installer {
                 }
             };
             tokio::time::sleep(pause).await;
+        }
+    }
+
+    fn warn_of_typing_errors(&self) {
+        let kinds = self.catalog.kinds().map(|entry| (entry.group.as_str(), entry.kind.as_str()));
+        for part in self.pattern.unused(&kinds) {
+            tracing::warn!(pattern = part, "No kind matches this part of the CRD pattern");
         }
     }
 

@@ -93,7 +93,8 @@ impl From<cluster::Error> for Break {
 pub async fn run(ctx: &Context, turn: record::Turn) -> End {
     let record::Turn { id, key, class, mind, unclean } = turn;
     let Some(claim) = ctx.shards.claim(&key) else { return End::Lost(Box::new(mind)) };
-    let span = tracing::info_span!("reconcile", object = %id, shard = %key, epoch = %claim.epoch(), term = %claim.term(), %class);
+    let span =
+        tracing::info_span!("reconcile", object = %id, %key, epoch = %claim.epoch(), term = %claim.term(), %class);
     let started = Instant::now();
     let end = look(ctx, &id, claim, class, mind, unclean).instrument(span).await;
     let outcome = match &end {
@@ -291,7 +292,7 @@ impl Turn<'_> {
     fn fail(&mut self, trouble: Trouble) {
         // The step may have taken long, and what it was told to wait counts from its end.
         let now = Timestamp::now();
-        tracing::info!(reason = trouble.ready.reason.as_str(), message = %trouble.ready.message, "Held up");
+        tracing::info!(reason = trouble.ready.reason.as_str(), detail = %trouble.ready.message, "Held up");
         self.outcome = Outcome::Failed;
         self.mind.memory.fail(trouble, self.generation(), now, self.ctx.settings.resync);
     }

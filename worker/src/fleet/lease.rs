@@ -41,7 +41,7 @@ impl Default for Timers {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Somebody changed it: the leader took it away, or another process uses our name.
-    #[error("lease {name} was taken away; it names {holder:?} now")]
+    #[error("lease {name} was taken away; it names {} now", .holder.as_deref().unwrap_or("nobody"))]
     Taken {
         /// The lease.
         name: String,
