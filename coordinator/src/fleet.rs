@@ -212,16 +212,6 @@ impl Fleet {
         &self.map
     }
 
-    /// Whether a worker is connected.
-    pub fn is_connected(&self, worker: &WorkerId) -> bool {
-        self.peers.contains_key(worker)
-    }
-
-    /// Whether the leader still waits for owners to tell what they hold.
-    pub fn is_gathering(&self) -> bool {
-        self.gathering.is_some()
-    }
-
     /// All known workers with their states.
     pub fn workers(&self, now: Instant) -> impl Iterator<Item = (&WorkerId, State)> {
         self.members.states(now)

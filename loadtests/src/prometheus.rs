@@ -162,12 +162,6 @@ impl Prometheus {
         }
     }
 
-    /// Names of all metrics that were scraped.
-    pub async fn metric_names(&self) -> Result<Vec<String>> {
-        let data = self.get("label/__name__/values", &[]).await?;
-        Ok(serde_json::from_value(data)?)
-    }
-
     async fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<serde_json::Value> {
         let mut url = reqwest::Url::parse(&format!("{}/api/v1/{path}", self.url()))?;
         url.query_pairs_mut().extend_pairs(parameters);

@@ -1,4 +1,10 @@
 //! Decides what an object needs, and does it.
+//!
+//! An object's way: [`watch`] sees that it changed, [`record`] puts it in the [`queue`], and [`intake`] begins a [`turn`] when it
+//! is next. A turn gathers what can be known ([`view`], [`resolve`], [`live`]), asks [`decide`] for one [`plan`], carries that out
+//! through [`cluster`] and [`azure`], and repeats this until nothing is left to do now. What the worker knows beyond the object is
+//! in [`memory`], what is kept of each object between turns in [`record`]. [`condition`], [`trouble`] and [`events`] say it to
+//! people.
 
 pub mod azure;
 pub mod cluster;

@@ -116,9 +116,4 @@ impl Plan {
             Plan::Nothing => "nothing",
         }
     }
-
-    /// Whether the turn ends with it.
-    pub fn ends_turn(&self) -> bool {
-        matches!(self, Plan::Ignore { .. } | Plan::Wait { .. } | Plan::Nothing)
-    }
 }

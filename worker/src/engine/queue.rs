@@ -215,11 +215,6 @@ impl<T: Item> Queue<T> {
         self.waiting.values().filter(|present| **present == class).count()
     }
 
-    /// How many are due later.
-    pub fn delayed(&self) -> usize {
-        self.due.len()
-    }
-
     /// Moves everything that is due into its line.
     fn ripen(&mut self, now: Instant) {
         while let Some(Reverse((due, ..))) = self.timers.peek() {
