@@ -104,7 +104,7 @@ async fn a_look_at_an_object_is_one_trace_with_its_calls_to_arm() -> Result<()> 
         "there is no look at the group: {:?}",
         spans.iter().map(|s| &s.name).collect::<Vec<_>>()
     );
-    for key in ["shard", "epoch"] {
+    for key in ["key", "epoch"] {
         ensure!(text(&looks[0].attributes, key).is_some(), "a look does not say its {key}: {:?}", looks[0].attributes);
     }
     let put = spans.iter().find(|span| text(&span.attributes, "http.request.method").as_deref() == Some("PUT"));
