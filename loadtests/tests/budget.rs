@@ -24,6 +24,7 @@ const CALLERS: usize = 100;
 
 /// ARM's bucket for writes, as ARM keeps it: a refused call closes it for at least a second.
 struct Arm {
+    time_scale: f64,
     level: f64,
     refilled: Instant,
     closed_until: Instant,
@@ -33,17 +34,18 @@ struct Arm {
 
 impl Arm {
     fn call(&mut self) -> Observation {
-        let limit = Class::Write.limit();
+        let limit = Class::Write.limit().scaled(self.time_scale);
         let now = Instant::now();
         self.refill(now);
+        let second = Duration::from_secs_f64(1.0 / self.time_scale);
         let mut seen = Observation { region: Some("westeurope".to_owned()), ..Observation::default() };
         if now >= self.closed_until && self.level >= 1.0 {
             self.level -= 1.0;
             self.calls += 1;
         } else {
-            self.closed_until = self.closed_until.max(now + Duration::from_secs(1));
+            self.closed_until = self.closed_until.max(now + second);
             self.refused += 1;
-            seen.throttled_for = Some(Duration::from_secs(1));
+            seen.throttled_for = Some(second);
             seen.by_gateway = true;
         }
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and a bucket's size")]
@@ -53,7 +55,7 @@ impl Arm {
     }
 
     fn refill(&mut self, now: Instant) {
-        let limit = Class::Write.limit();
+        let limit = Class::Write.limit().scaled(self.time_scale);
         self.level = (self.level + (now - self.refilled).as_secs_f64() * limit.per_second).min(limit.capacity);
         self.refilled = now;
     }
@@ -61,6 +63,7 @@ impl Arm {
 
 /// A fleet whose workers never run out of work.
 struct Fleet {
+    time_scale: f64,
     arm: Arc<Mutex<Arm>>,
     workers: Vec<(WorkerId, Budget)>,
     up: mpsc::UnboundedSender<(WorkerId, FromWorker)>,
@@ -72,13 +75,14 @@ struct Fleet {
 }
 
 impl Fleet {
-    fn start(workers: usize) -> Self {
+    fn start(workers: usize, time_scale: f64) -> Self {
         let now = Instant::now();
         let level = Class::Write.limit().capacity;
-        let arm = Arm { level, refilled: now, closed_until: now, calls: 0, refused: 0 };
+        let arm = Arm { time_scale, level, refilled: now, closed_until: now, calls: 0, refused: 0 };
         let (up, heard) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
         let mut fleet = Self {
+            time_scale,
             arm: Arc::new(Mutex::new(arm)),
             workers: Vec::new(),
             up,
@@ -98,7 +102,8 @@ impl Fleet {
     fn start_worker(&mut self, id: WorkerId, stop: &CancellationToken) {
         let (outbox, mut outgoing) = mpsc::channel(64);
         let metrics = Metrics::new(&opentelemetry::global::meter("test"));
-        let (budget, spender) = Budget::new(Options::default(), outbox, metrics);
+        let (budget, spender) =
+            Budget::new(Options { time_scale: self.time_scale, ..Options::default() }, outbox, metrics);
         tokio::spawn(spender.run(stop.clone()));
         let (up, from) = (self.up.clone(), id.clone());
         tokio::spawn(async move {
@@ -122,7 +127,8 @@ impl Fleet {
         self.stop_leader = CancellationToken::new();
         let metrics = ledger::Metrics::new(&opentelemetry::global::meter("test"));
         let now = Instant::now().into_std();
-        let desk = ledger::Desk::new(Term(self.term), ledger::Options::default(), metrics, now);
+        let options = ledger::Options { time_scale: self.time_scale, ..ledger::Options::default() };
+        let desk = ledger::Desk::new(Term(self.term), options, metrics, now);
         let heard = self.heard.take().expect("there is a leader already");
         self.leader = Some(tokio::spawn(lead(desk, self.workers.clone(), heard, self.stop_leader.clone())));
     }
@@ -200,7 +206,7 @@ fn deliver(budget: Budget, message: ToWorker) {
 
 #[tokio::test(start_paused = true)]
 async fn three_workers_use_what_arm_allows_and_are_not_refused() {
-    let fleet = Fleet::start(3);
+    let fleet = Fleet::start(3, 1.0);
     let minutes = 10;
     let (calls, refused) = fleet.measure(Duration::from_mins(minutes)).await;
     #[expect(clippy::cast_precision_loss, reason = "a few minutes")]
@@ -211,9 +217,21 @@ async fn three_workers_use_what_arm_allows_and_are_not_refused() {
     assert!(f64::from(refused) <= f64::from(calls) * 0.001, "{refused} of {calls} calls were refused");
 }
 
+/// Against a simulator that runs sixty times as fast, a bucket holds no more than a third of a second's refill.
+#[tokio::test(start_paused = true)]
+async fn a_sixtyfold_arm_is_used_as_well() {
+    let fleet = Fleet::start(3, 60.0);
+    let (calls, refused) = fleet.measure(Duration::from_mins(1)).await;
+    let allowed = 200.0 + 600.0 * 60.0;
+    let used = f64::from(calls) / allowed;
+    println!("used {:.2} % of what a sixtyfold ARM allowed; {refused} of {calls} calls refused", used * 100.0);
+    assert!(used >= 0.9, "used {used:.4} of what ARM allowed");
+    assert!(f64::from(refused) <= f64::from(calls) * 0.001, "{refused} of {calls} calls were refused");
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_a_leader_the_sum_still_fits_and_with_a_new_one_nothing_is_lost() {
-    let mut fleet = Fleet::start(3);
+    let mut fleet = Fleet::start(3, 1.0);
     let (_, refused) = fleet.measure(Duration::from_mins(1)).await;
     assert_eq!(refused, 0);
 
@@ -232,7 +250,7 @@ async fn without_a_leader_the_sum_still_fits_and_with_a_new_one_nothing_is_lost(
 
 #[tokio::test(start_paused = true)]
 async fn spending_by_others_is_noticed_and_left_to_them() {
-    let fleet = Fleet::start(3);
+    let fleet = Fleet::start(3, 1.0);
     let arm = Arc::clone(&fleet.arm);
     tokio::spawn(async move {
         loop {
