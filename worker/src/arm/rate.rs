@@ -85,8 +85,11 @@ fn number(headers: &Headers, name: &str) -> Option<u32> {
     text(headers, name)?.parse().ok()
 }
 
+/// Looked through by hand: for a header that is absent `get_optional_str` makes an error and drops it, with a backtrace
+/// where those are on. Most of these headers are absent, and that took an eighth of a worker's CPU time.
 fn text<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
-    headers.get_optional_str(&name.to_owned().into()).map(str::trim)
+    let (_, value) = headers.iter().find(|(known, _)| known.as_str() == name)?;
+    Some(value.as_str().trim())
 }
 
 #[cfg(test)]
