@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::objects::{self, Kind};
 use super::report::Figure;
-use super::scene::{Cpu, Scene};
+use super::scene::{Cpu, Requests, Scene};
 use super::tally::Tally;
 use crate::cluster::resource_of;
 use crate::fleet::Role;
@@ -51,6 +51,7 @@ pub(super) struct Course {
 struct Spent {
     objects: usize,
     cpu: Cpu,
+    requests: Requests,
     time: Duration,
 }
 
@@ -215,10 +216,10 @@ impl Course {
     async fn create(&mut self, wanted: Vec<DynamicObject>) -> Result<Spent> {
         let mut tally = self.tally(wanted.first().context("nothing to create")?).await?;
         let all = tally.ready() + wanted.len();
-        let (before, started) = (self.scene.cpu()?, Instant::now());
+        let (cpu, requests, started) = (self.scene.cpu()?, self.scene.requests()?, Instant::now());
         try_join!(objects::apply(self.scene.cluster(), &wanted), tally.until(all, WITHIN))?;
-        let time = started.elapsed();
-        Ok(Spent { objects: wanted.len(), cpu: self.scene.cpu()? - before, time })
+        let (time, cpu) = (started.elapsed(), self.scene.cpu()? - cpu);
+        Ok(Spent { objects: wanted.len(), cpu, requests: self.scene.requests()? - requests, time })
     }
 
     async fn tally(&self, like: &DynamicObject) -> Result<Tally> {
@@ -288,7 +289,15 @@ fn figures_of(what: &str, runs: &[Spent]) -> Vec<Figure> {
         figure("· coordinator's part", "ms", &|run| run.cpu_per_object(|cpu| cpu.coordinators)),
         figure("objects per CPU second", "1/s", &|run| 1e3 / run.cpu_per_object(Cpu::total)),
         figure("objects per second, everything on this machine", "1/s", &Spent::per_second),
+        figure("calls to Azure per object", "", &|run| narrow(run.requests.azure) / count(run.objects)),
+        figure("reads from the API server per object", "", &|run| count(run.requests.reads) / count(run.objects)),
+        figure("writes to the API server per object", "", &|run| count(run.requests.writes) / count(run.objects)),
     ]
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far below 2^52 calls")]
+fn narrow(number: u64) -> f64 {
+    number as f64
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52 objects")]

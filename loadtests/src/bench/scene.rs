@@ -20,6 +20,7 @@ use crate::fleet::{Fleet, Role, Settings};
 const TIME_SCALE: f64 = 60.0;
 
 const POLL: Duration = Duration::from_millis(20);
+const LEADS_WITHIN: Duration = Duration::from_mins(1);
 
 /// CPU time of the fleet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,11 +47,31 @@ impl Sub for Cpu {
     }
 }
 
+/// Requests of the fleet; renewals of leases are left out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Requests {
+    /// To ARM and Entra.
+    pub(super) azure: u64,
+    /// To the API server, without a change.
+    pub(super) reads: usize,
+    /// To the API server, for a change; events too.
+    pub(super) writes: usize,
+}
+
+impl Sub for Requests {
+    type Output = Self;
+    fn sub(self, before: Self) -> Self {
+        Self { azure: self.azure - before.azure, reads: self.reads - before.reads, writes: self.writes - before.writes }
+    }
+}
+
 /// Everything that runs.
 pub(super) struct Scene {
     cluster: Cluster,
     settings: Settings,
     fleet: Option<Fleet>,
+    /// Fleets started so far.
+    starts: usize,
     azure: Armsim,
     control_plane: ControlPlane,
 }
@@ -68,17 +89,25 @@ impl Scene {
         let azure = Armsim::start(options).await?;
         let mut settings = Settings::local(&control_plane, &azure, logs);
         crd_pattern.clone_into(&mut settings.crd_pattern);
+        // As in an image, whatever the developer has set: libraries make backtraces for errors that are none.
+        settings.environment.push(("RUST_BACKTRACE".to_owned(), "0".to_owned()));
         let cluster = Cluster::new(control_plane.client());
-        Ok(Self { cluster, settings, fleet: None, azure, control_plane })
+        Ok(Self { cluster, settings, fleet: None, starts: 0, azure, control_plane })
     }
 
     pub(super) fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// Starts one coordinator and one worker; returns once the coordinator leads.
+    /// Starts one coordinator and one worker; returns once the coordinator leads. Each time they have new names, as the
+    /// pods of a Deployment have.
     pub(super) async fn start_fleet(&mut self) -> Result<()> {
-        self.fleet = Some(Fleet::start(self.cluster.client().clone(), self.settings.clone(), 1, 1).await?);
+        let mut fleet = Fleet::start(self.cluster.client().clone(), self.settings.clone(), 0, 0).await?;
+        fleet.start_member(Role::Coordinator, &format!("coordinator-{}", self.starts))?;
+        fleet.start_member(Role::Worker, &format!("worker-{}", self.starts))?;
+        self.starts += 1;
+        fleet.leader_other_than(None, LEADS_WITHIN).await?;
+        self.fleet = Some(fleet);
         Ok(())
     }
 
@@ -94,6 +123,17 @@ impl Scene {
     pub(super) fn cpu(&self) -> Result<Cpu> {
         let sum = |role| self.pids(role)?.into_iter().map(usage::cpu).sum::<Result<Duration>>();
         Ok(Cpu { workers: sum(Role::Worker)?, coordinators: sum(Role::Coordinator)? })
+    }
+
+    /// What the fleet has asked others so far.
+    pub(super) fn requests(&self) -> Result<Requests> {
+        let events = self.control_plane.audit_events()?;
+        let (writes, reads): (Vec<_>, Vec<_>) = events
+            .iter()
+            .filter(|event| event.user_agent.starts_with("flotilla"))
+            .filter(|event| event.object.as_ref().is_some_and(|object| object.resource != "leases"))
+            .partition(|event| event.is_write());
+        Ok(Requests { azure: self.azure.counts().calls, reads: reads.len(), writes: writes.len() })
     }
 
     /// Memory of the only member with this role.
