@@ -44,6 +44,7 @@ test: setup build ## Run all tests; those that need a control plane start one
 generate: $(if $(TYPES),catalog) ## Remake everything in the tree that is made by a program; the catalog only with TYPES
 	@scripts/setup clients
 	cargo build --workspace --bins
+	$(BIN)/flotilla crds list -o markdown > docs/reference/kinds.md
 	$(BIN)/render-chart
 
 .PHONY: clean

@@ -21,6 +21,10 @@ pub(crate) enum Command {
     Coordinator(Coordinator),
     /// Take shards and bring Azure to the state that their objects ask for.
     Worker(Worker),
+    /// Print the requests to ARM that applying manifests would cause.
+    Plan(flotilla::plan::Args),
+    /// Show the kinds, and print or compare their CRDs.
+    Crds(flotilla::crds::Args),
 }
 
 /// A coordinator's flags.
@@ -81,6 +85,7 @@ pub(crate) struct Member {
 }
 
 /// Mutual TLS between workers and coordinators; all three or none.
+#[expect(clippy::struct_field_names, reason = "they are the names of the flags")]
 #[derive(Debug, Args)]
 pub(crate) struct Tls {
     /// Our certificate (PEM).

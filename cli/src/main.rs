@@ -8,6 +8,8 @@ mod telemetry;
 mod tls;
 mod worker;
 
+use std::process::ExitCode;
+
 use anyhow::{Result, anyhow};
 use clap::Parser;
 
@@ -18,12 +20,20 @@ use crate::args::{Cli, Command};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> Result<ExitCode> {
     rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
         .map_err(|_| anyhow!("another TLS provider was installed first"))?;
     match Cli::parse().command {
-        Command::Coordinator(args) => coordinator::run(args).await,
-        Command::Worker(args) => worker::run(args).await,
+        Command::Coordinator(args) => coordinator::run(args).await?,
+        Command::Worker(args) => worker::run(args).await?,
+        Command::Plan(args) => return Ok(told(flotilla::plan::run(args).await)),
+        Command::Crds(args) => return Ok(told(flotilla::crds::run(args).await)),
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A tool's errors are for people: the chain of causes, and no backtrace.
+fn told(result: Result<ExitCode>) -> ExitCode {
+    result.unwrap_or_else(|error| flotilla::fail(&error))
 }

@@ -120,6 +120,11 @@ impl Catalog {
         })
     }
 
+    /// How many bytes the catalog takes up in this binary.
+    pub fn embedded_bytes() -> usize {
+        EMBEDDED.len()
+    }
+
     /// A catalog in the bytes of a catalog file.
     pub fn from_bytes(bytes: &'static [u8]) -> Result<Self, Error> {
         let archive = Archive::open(bytes)?;

@@ -1,0 +1,161 @@
+//! Reads the texts of manifests: files, folders, the standard input.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::problem::{Place, Problem};
+
+/// Larger files are refused: all manifests of a large cluster are smaller.
+pub const MAX_BYTES: u64 = 64 << 20;
+const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
+
+/// A text and where it is from.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The file's name as given.
+    pub file: Arc<str>,
+    /// What it holds.
+    pub text: String,
+}
+
+/// Reads `-`, files, and the manifests in folders, each folder's in the order of their names.
+pub fn read(paths: &[PathBuf], recursive: bool) -> (Vec<Source>, Vec<Problem>) {
+    let (mut sources, mut problems) = (Vec::new(), Vec::new());
+    for path in paths {
+        let mut files = Vec::new();
+        if path.as_os_str() == "-" {
+            files.push(path.clone());
+        } else if path.is_dir() {
+            if let Err(problem) = list(path, recursive, &mut files) {
+                problems.push(problem);
+            } else if files.is_empty() {
+                problems.push(failure(path, "the folder holds no .yaml, .yml or .json file"));
+            }
+        } else {
+            files.push(path.clone());
+        }
+        for file in files {
+            match one(&file) {
+                Ok(source) => sources.push(source),
+                Err(problem) => problems.push(problem),
+            }
+        }
+    }
+    (sources, problems)
+}
+
+/// Puts values in the place of `${NAME}`. Names without a value stay as they are.
+pub fn substitute(text: &str, variables: &BTreeMap<String, String>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        let (before, tail) = rest.split_at(at);
+        out.push_str(before);
+        let value = tail[2..].split_once('}').and_then(|(name, after)| Some((variables.get(name)?, after)));
+        let (put, after) = value.map_or(("${", &tail[2..]), |(value, after)| (value.as_str(), after));
+        out.push_str(put);
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The first `${NAME}` that is left, and its line.
+pub fn left_over(text: &str) -> Option<(&str, u64)> {
+    text.lines().zip(1..).find_map(|(line, number)| {
+        let code = line.split(" #").next().filter(|code| !code.trim_start().starts_with('#'))?;
+        let (name, _) = code.split_once("${")?.1.split_once('}')?;
+        let fits = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        fits.then_some((name, number))
+    })
+}
+
+fn list(folder: &Path, recursive: bool, files: &mut Vec<PathBuf>) -> Result<(), Problem> {
+    let unreadable = |error: std::io::Error| failure(folder, format!("failed to read the folder: {error}"));
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)
+        .and_then(|entries| entries.map(|entry| entry.map(|e| e.path())).collect())
+        .map_err(unreadable)?;
+    entries.sort();
+    for path in entries {
+        let is_manifest = path.extension().and_then(|e| e.to_str()).is_some_and(|e| EXTENSIONS.contains(&e));
+        // A link to a folder is not followed: it may lead back up.
+        if path.is_dir() {
+            if recursive && !path.is_symlink() {
+                list(&path, recursive, files)?;
+            }
+        } else if is_manifest {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn one(path: &Path) -> Result<Source, Problem> {
+    let unreadable = |error: std::io::Error| failure(path, format!("failed to read: {error}"));
+    let mut bytes = Vec::new();
+    if path.as_os_str() == "-" {
+        std::io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    } else {
+        let file = std::fs::File::open(path).map_err(unreadable)?;
+        // Asked before reading, and again after it: a pipe has no length.
+        if file.metadata().map_err(unreadable)?.len() <= MAX_BYTES {
+            file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        } else {
+            return Err(too_large(path));
+        }
+    }
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(too_large(path));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = good.split(|b| *b == b'\n').count() as u64;
+        let mut problem = failure(path, "this is not UTF-8 text");
+        problem.place.line = line;
+        problem.place.column = 1;
+        problem
+    })?;
+    Ok(Source { file: path.to_string_lossy().into(), text })
+}
+
+fn too_large(path: &Path) -> Problem {
+    failure(path, format!("larger than {} MiB", MAX_BYTES >> 20)).help("split it into several files")
+}
+
+fn failure(path: &Path, message: impl Into<Box<str>>) -> Problem {
+    Problem::error(Place { file: path.to_string_lossy().into(), line: 0, column: 0 }, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_known_names_are_replaced() {
+        let variables = BTreeMap::from([("A".to_owned(), "1".to_owned()), ("B_2".to_owned(), "${A}".to_owned())]);
+        assert_eq!(substitute("${A}-${B_2}-${C} ${ ${A", &variables), "1-${A}-${C} ${ ${A");
+        assert_eq!(left_over("x: 1 # ${A}\n# ${B}\ny: ${C}"), Some(("C", 3)));
+        assert_eq!(left_over("${schema.spec.name}"), None);
+    }
+
+    #[test]
+    fn files_that_are_not_text_are_refused_with_their_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.yaml");
+        std::fs::write(&path, b"a: 1\nb: \xff\n").unwrap();
+        let (sources, problems) = read(&[path], false);
+        assert!(sources.is_empty());
+        assert!(problems[0].to_string().ends_with("a.yaml:2:1: this is not UTF-8 text"), "{}", problems[0]);
+    }
+
+    #[test]
+    fn large_files_are_refused_unread() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.yaml");
+        std::fs::File::create(&path).unwrap().set_len(100 << 20).unwrap();
+        let (_, problems) = read(&[path], false);
+        assert!(problems[0].to_string().contains("larger than 64 MiB"), "{}", problems[0]);
+    }
+}
