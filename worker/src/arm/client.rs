@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use azure_core::error::ErrorKind;
 use azure_core::http::headers::{ACCEPT, CONTENT_TYPE, Headers};
 use azure_core::http::{
     ClientOptions, Context as Ctx, HttpClient, Pipeline, PipelineSendOptions, Request, RetryOptions, Transport, Url,
@@ -156,7 +157,15 @@ impl Client {
         let status = u16::from(status);
         let (answer, extras) = (read(status, &headers, self.scale), body);
         if (200..300).contains(&status) {
-            return Ok(Answer { body: json(extras.as_ref()), ..answer });
+            let body = json(extras.as_ref());
+            if !is_plausible(&call, status, &body) {
+                let what = "the answer is not ARM's: it is no JSON object";
+                return Err(Error::unanswered(
+                    context,
+                    azure_core::Error::with_message(ErrorKind::DataConversion, what),
+                ));
+            }
+            return Ok(Answer { body, ..answer });
         }
         let Answer { retry_after, request_id, correlation_id, rate, .. } = answer;
         Err(Error::refused(context, status, extras.as_ref(), Extras { retry_after, request_id, correlation_id, rate }))
@@ -226,6 +235,16 @@ fn json(body: &[u8]) -> Value {
         return Value::Null;
     }
     serde_json::from_slice(body).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(body).into_owned()))
+}
+
+/// A proxy or a captive portal may answer in ARM's place, with 200. What a read brings is believed only if it can be ARM's:
+/// a resource is an object, and an operation's record is one, too, or nothing.
+fn is_plausible(call: &Call<'_>, status: u16, body: &Value) -> bool {
+    match (call.verb, call.target) {
+        (Verb::Get, Target::Id { .. }) => body.is_object() || status != 200,
+        (Verb::Get, Target::Url(_)) => body.is_object() || body.is_null() || body.is_array(),
+        _ => true,
+    }
 }
 
 fn unsent(context: super::error::Context, error: azure_core::Error) -> Error {

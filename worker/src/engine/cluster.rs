@@ -49,6 +49,15 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The object would be larger than the API server's store takes; no other try helps.
+    pub fn is_too_large(&self) -> bool {
+        let Self::Api { source: kube::Error::Api(status), .. } = self else { return false };
+        let said = |words| status.message.contains(words);
+        status.code == 413 || said("request is too large") || said("message larger than max")
+    }
+}
+
 /// No request takes longer unless something is broken; the next look asks again.
 const TIMEOUT: Duration = Duration::from_secs(15);
 

@@ -2,6 +2,8 @@
 //!
 //! Those under `serviceoperator.azure.com/` keep the spelling that users' manifests and tools already rely on.
 
+use sha2::{Digest, Sha256};
+
 /// Who we are in `managedFields`.
 pub const FIELD_MANAGER: &str = "flotilla";
 
@@ -21,6 +23,9 @@ pub const OPERATOR_NAMESPACE: &str = "serviceoperator.azure.com/operator-namespa
 
 /// What the next PUT will send: generation, api-version and hash, written before it is sent.
 pub const APPLIED: &str = "flotilla.dev/applied";
+/// Who claimed what: the object's UID, and a hash of the ARM id. A claim that came along with a copied manifest is another
+/// object's, and one of which somebody changed the ARM id is nobody's.
+pub const CLAIMED_BY: &str = "flotilla.dev/claimed-by";
 /// The long-running operation in flight.
 pub const OPERATION: &str = "flotilla.dev/operation";
 
@@ -33,6 +38,13 @@ pub const OWNER_UID: &str = "serviceoperator.azure.com/owner-uid";
 
 /// Kubernetes takes no longer label values.
 const LABEL_LENGTH: usize = 63;
+
+/// The value of [`CLAIMED_BY`].
+pub fn claim_mark(uid: &str, resource_id: &str) -> String {
+    let digest = Sha256::digest(resource_id.as_bytes());
+    let first = digest.iter().take(8).fold(0_u64, |hash, byte| hash << 8 | u64::from(*byte));
+    format!("{uid}:{first:016x}")
+}
 
 /// Cuts a text so that it fits a label: at most 63 characters that end with a letter or digit.
 pub fn label_value(text: &str) -> String {

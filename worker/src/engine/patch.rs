@@ -37,6 +37,7 @@ pub fn claim(object: &DynamicObject, facts: &ClaimFacts<'_>) -> Value {
     let mut annotations = json!({
         names::OPERATOR_NAMESPACE: facts.installation,
         names::RESOURCE_ID: facts.resource_id,
+        names::CLAIMED_BY: names::claim_mark(&object.uid().unwrap_or_default(), facts.resource_id),
     });
     if let Some(intent) = facts.intent {
         annotations[names::APPLIED] = intent.to_string().into();

@@ -108,7 +108,7 @@ pub async fn resolve(ctx: &Context, subject: &Subject<'_>) -> Result<Resolution,
 
 /// A deletion needs no more than the credential: everything else may be gone already.
 fn for_deletion(subject: &Subject<'_>, identity: Arc<Identity>) -> Resolution {
-    let claimed = view::annotation(subject.object, names::RESOURCE_ID).unwrap_or_default();
+    let claimed = view::resource_id(subject.object).unwrap_or_default();
     let intent = Intent {
         generation: subject.generation(),
         api_version: subject.version.api_version().to_owned(),

@@ -310,11 +310,16 @@ impl Turn<'_> {
         let present = Condition::ready_in(view::status(&self.object));
         let Some(next) = condition::replace(present.as_ref(), ready, self.generation(), now) else { return Ok(()) };
         let status = patch::status_ready(view::status(&self.object), &next);
-        self.write_status(&status, present.as_ref(), &next).await
+        Ok(self.write_status(&status, present.as_ref(), &next).await?)
     }
 
     /// Writes the status if it is news.
-    async fn write_status(&mut self, to: &Value, before: Option<&Condition>, ready: &Condition) -> Result<(), Break> {
+    async fn write_status(
+        &mut self,
+        to: &Value,
+        before: Option<&Condition>,
+        ready: &Condition,
+    ) -> Result<(), cluster::Error> {
         let Some(difference) = patch::difference(view::status(&self.object), to) else { return Ok(()) };
         let written =
             self.ctx.cluster.patch_status(&self.claim, self.id, &self.kind, &self.version, &difference).await?;

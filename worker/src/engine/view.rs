@@ -15,6 +15,23 @@ pub fn annotation<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
     object.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
+/// The value of a key that a claim writes; none if it is empty, or if the claim is another object's or was tampered with.
+///
+/// A claim without a mark is of an operator before us, and believed.
+pub fn claimed<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
+    let whole = annotation(object, names::CLAIMED_BY).is_none_or(|mark| {
+        let uid = object.metadata.uid.as_deref().unwrap_or_default();
+        annotation(object, names::RESOURCE_ID).is_some_and(|id| names::claim_mark(uid, id) == mark)
+    });
+    annotation(object, key).filter(|value| whole && !value.is_empty())
+}
+
+/// ARM id of the resource that the object stands for: the one claimed, or else the one that Azure has shown for it.
+pub fn resource_id(object: &DynamicObject) -> Option<&str> {
+    let shown = || status(object).get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
+    claimed(object, names::RESOURCE_ID).or_else(shown)
+}
+
 /// The spec; null if there is none.
 pub fn spec(object: &DynamicObject) -> &Value {
     object.data.get("spec").unwrap_or(&Value::Null)
@@ -31,19 +48,26 @@ pub fn facts(object: &DynamicObject) -> Object {
         generation: object.metadata.generation.unwrap_or(0),
         deleting: object.metadata.deletion_timestamp.is_some(),
         finalizer: object.finalizers().iter().any(|finalizer| finalizer == names::FINALIZER),
-        installation: annotation(object, names::OPERATOR_NAMESPACE).map(str::to_owned),
-        resource_id: annotation(object, names::RESOURCE_ID).filter(|id| !id.is_empty()).map(str::to_owned),
-        intent: annotation(object, names::APPLIED).and_then(|text| text.parse().ok()),
+        installation: claimed(object, names::OPERATOR_NAMESPACE).map(str::to_owned),
+        resource_id: claimed(object, names::RESOURCE_ID).map(str::to_owned),
+        intent: claimed(object, names::APPLIED).and_then(|text| text.parse().ok()),
         ready: Condition::ready_in(status(object)),
         created: status(object).get("id").and_then(Value::as_str).is_some_and(|id| !id.is_empty()),
     }
 }
 
-/// The operation in flight, if its handle can be read. One that can't is as good as none: Azure is read instead.
+/// The operation in flight, if its handle can be read and is about the object's own resource. Any other is as good as none:
+/// Azure is read instead.
 pub fn operation(object: &DynamicObject) -> Option<Handle> {
-    let text = annotation(object, names::OPERATION)?;
-    match serde_json::from_str(text) {
-        Ok(handle) => Some(handle),
+    let text = claimed(object, names::OPERATION)?;
+    match serde_json::from_str::<Handle>(text) {
+        Ok(handle) => {
+            let ours = resource_id(object).is_some_and(|id| id.eq_ignore_ascii_case(&handle.resource_id));
+            if !ours {
+                tracing::warn!(name = %object.name_any(), "Dropped an operation on a resource that is not the object's");
+            }
+            ours.then_some(handle)
+        }
         Err(error) => {
             tracing::warn!(name = %object.name_any(), %error, "Dropped an operation whose handle can't be read");
             None
@@ -141,6 +165,68 @@ mod tests {
         let spec = json!({ "f:spec": { "f:location": {} } });
         let entries = json!([entry("b", "v20250601", 1, &spec), entry("a", "v1api20230101", 1, &spec)]);
         assert_eq!(spec_version(&object(&entries, &json!({}))).as_deref(), Some("v20250601"));
+    }
+
+    fn claimed_by(uid: &str, operation: &Value) -> DynamicObject {
+        serde_json::from_value(json!({
+            "apiVersion": "storage.azure.com/v1api20230101storage",
+            "kind": "StorageAccount",
+            "metadata": {
+                "name": "a",
+                "uid": "u1",
+                "annotations": {
+                    names::CLAIMED_BY: names::claim_mark(uid, "/subscriptions/s/x"),
+                    names::RESOURCE_ID: "/subscriptions/s/x",
+                    names::APPLIED: "1:v:00",
+                    names::OPERATOR_NAMESPACE: "sys",
+                    names::OPERATION: operation.to_string(),
+                },
+            },
+        }))
+        .unwrap()
+    }
+
+    fn handle(id: &str) -> Value {
+        json!({ "verb": "DELETE", "id": id, "api": "v", "form": "resource", "gen": 1, "started": 1, "next": 1 })
+    }
+
+    #[test]
+    fn a_claim_that_was_copied_from_another_object_is_none() {
+        let ours = claimed_by("u1", &handle("/subscriptions/S/x"));
+        assert!(facts(&ours).resource_id.is_some() && facts(&ours).intent.is_some() && operation(&ours).is_some());
+        let theirs = claimed_by("u2", &handle("/subscriptions/s/x"));
+        assert_eq!(facts(&theirs), Object::default());
+        assert_eq!(operation(&theirs), None);
+    }
+
+    #[test]
+    fn a_claim_of_which_somebody_changed_the_resource_is_none() {
+        let mut object = claimed_by("u1", &handle("/subscriptions/s/y"));
+        object.annotations_mut().insert(names::RESOURCE_ID.to_owned(), "/subscriptions/s/y".to_owned());
+        object.data["status"] = json!({ "id": "/subscriptions/s/x" });
+        assert_eq!((facts(&object).resource_id, operation(&object)), (None, None));
+        assert_eq!(resource_id(&object), Some("/subscriptions/s/x"));
+    }
+
+    #[test]
+    fn a_claim_without_a_mark_is_believed() {
+        let mut object = claimed_by("u1", &Value::Null);
+        object.annotations_mut().remove(names::CLAIMED_BY);
+        assert_eq!(resource_id(&object), Some("/subscriptions/s/x"));
+    }
+
+    #[test]
+    fn an_operation_on_another_resource_is_none() {
+        assert_eq!(operation(&claimed_by("u1", &handle("/subscriptions/s/y"))), None);
+    }
+
+    #[test]
+    fn without_its_annotation_the_resource_is_the_one_that_azure_has_shown() {
+        let mut object = claimed_by("u1", &Value::Null);
+        object.data["status"] = json!({ "id": "/subscriptions/s/z" });
+        assert_eq!(resource_id(&object), Some("/subscriptions/s/x"));
+        object.annotations_mut().remove(names::RESOURCE_ID);
+        assert_eq!(resource_id(&object), Some("/subscriptions/s/z"));
     }
 
     #[test]

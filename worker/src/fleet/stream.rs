@@ -339,12 +339,7 @@ impl Stream {
     }
 
     /// Stops intake at once, and answers when what runs has ended.
-    async fn revoked(
-        &self,
-        revoke: &v1::Revoke,
-        outbox: &mpsc::Sender<WorkerMessage>,
-        released: &mut JoinSet<()>,
-    ) {
+    async fn revoked(&self, revoke: &v1::Revoke, outbox: &mpsc::Sender<WorkerMessage>, released: &mut JoinSet<()>) {
         let term = Term(revoke.term);
         let asked: Vec<_> =
             revoke.shards.iter().filter_map(|shard| Some((KeyRange::from(shard.range?), Epoch(shard.epoch)))).collect();

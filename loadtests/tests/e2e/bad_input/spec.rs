@@ -166,3 +166,20 @@ fn an_unknown_field_is_refused_by_the_api_server_and_named() -> ExitCode {
         Ok(())
     })
 }
+
+#[test]
+fn a_status_that_does_not_fit_beside_its_spec_is_explained() -> ExitCode {
+    share(async |world| {
+        let scene = Scene::set(world, "large").await?;
+        let mut objects = scene.read(GROUP)?;
+        let tags: serde_json::Map<_, _> =
+            (0..900).map(|index| (format!("tag-{index}"), json!("v".repeat(1000)))).collect();
+        objects[0].data["spec"]["tags"] = tags.into();
+        scene.apply(&objects).await?;
+        let ready = scene.wait_reason(&objects[0], "Failed").await?;
+        ensure!(ready.message.contains("too large"), "the condition says {:?}", ready.message);
+        scene.cluster().patch(&objects[0], &json!({"spec": {"tags": null}})).await?;
+        scene.wait_ready(&objects).await?;
+        scene.clear(&objects).await
+    })
+}

@@ -94,6 +94,20 @@ fn get() -> Call<'static> {
 }
 
 #[tokio::test]
+async fn a_read_that_somebody_else_answered_shows_nothing() {
+    for body in ["<html>Please log in</html>", r#"{"id": "tru"#, "[1]", "42", "null", ""] {
+        let (_, client, identity) = world(|number| token(number, 3600), move |_| (200, body.to_owned()));
+        let error = client.send(&identity, get()).await.unwrap_err();
+        assert_eq!((error.category(), error.status()), (Category::Unreachable, None), "{body}");
+    }
+    let url = Url::parse("https://arm.example/operations/1").unwrap();
+    let (_, client, identity) = world(|number| token(number, 3600), |_| (200, "<html>".to_owned()));
+    assert!(client.send(&identity, Call::poll(&url)).await.is_err());
+    let (_, client, identity) = world(|number| token(number, 3600), |_| (200, String::new()));
+    assert!(client.send(&identity, Call::poll(&url)).await.is_ok());
+}
+
+#[tokio::test]
 async fn hundred_calls_share_one_token_and_say_who_they_are() {
     let (azure, client, identity) = world(
         |number| token(number, 3600),

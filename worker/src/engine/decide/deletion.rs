@@ -18,7 +18,7 @@ pub(super) fn decide(o: &Observed, now: Timestamp) -> Plan {
     if !o.object.finalizer {
         return Plan::Nothing;
     }
-    if o.object.resource_id.is_none() {
+    if o.object.resource_id.is_none() && !o.object.created {
         return Plan::RemoveFinalizer { why: "nothing was sent to Azure" };
     }
     match o.policy {

@@ -310,8 +310,19 @@ fn a_deleted_object_goes_when_its_resource_is_gone() {
 fn a_deleted_object_that_azure_never_saw_goes_at_once() {
     let mut o = deleted();
     o.object.resource_id = None;
+    o.object.created = false;
     o.desired = None;
     expect(&o, "remove_finalizer");
+}
+
+#[test]
+fn a_deleted_object_whose_annotation_somebody_removed_takes_its_resource_along() {
+    let mut o = deleted();
+    o.object.resource_id = None;
+    o.desired = None;
+    expect(&o, "resolve");
+    o.desired = Some(desired(2));
+    expect(&o, "delete");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::engine::live::{Live, State};
 use crate::engine::memory::Trouble;
 use crate::engine::object::{Intent, Policy};
 use crate::engine::trouble::core;
-use crate::engine::{names, patch, view};
+use crate::engine::{names, patch, retry, view};
 use crate::metrics::{Outcome, Write};
 
 /// Polls that fail in a row before people hear of it.
@@ -32,12 +32,16 @@ impl Turn<'_> {
             owner: resolution.owner.as_ref(),
         };
         let patch = patch::claim(&self.object, &facts);
+        // What became of a PUT that was announced before does not change when somebody takes parts of the claim away.
+        let announced = view::claimed(&self.object, names::APPLIED).map(str::to_owned);
+        let same_resource =
+            view::resource_id(&self.object).is_some_and(|id| id.eq_ignore_ascii_case(facts.resource_id));
         self.patch(&patch, Write::Claim).await?;
         self.forget_handle();
         // The fate of what another worker may have sent was looked at before; from here on it is ours.
         self.unclean = false;
         self.live = None;
-        if let Some(intent) = intent {
+        if let Some(intent) = intent.filter(|intent| !same_resource || announced != Some(intent.to_string())) {
             self.mind.memory.intend(intent);
         }
         Ok(())
@@ -56,7 +60,7 @@ impl Turn<'_> {
 
     /// The ARM id to act on: the one claimed, which stays the same until nothing came of it.
     fn resource_id(&self) -> String {
-        let claimed = view::annotation(&self.object, names::RESOURCE_ID).map(str::to_owned);
+        let claimed = view::claimed(&self.object, names::RESOURCE_ID).map(str::to_owned);
         let desired = || self.resolution.as_ref().map(|resolution| resolution.desired.id.clone());
         claimed.or_else(desired).unwrap_or_default()
     }
@@ -318,7 +322,13 @@ impl Turn<'_> {
         let Some((status, ready)) = self.finished_status(&body.clone(), now) else { return Err(Break::Later) };
         let before = Condition::ready_in(view::status(&self.object));
         let generation = self.generation();
-        self.write_status(&status, before.as_ref(), &ready).await?;
+        match self.write_status(&status, before.as_ref(), &ready).await {
+            Err(error) if error.is_too_large() => {
+                self.fail(status_too_large(self.ctx.settings.resync));
+                return Ok(());
+            }
+            written => written?,
+        }
         self.mind.memory.recover();
         self.outcome = Outcome::Ready;
         if generation == self.generation()
@@ -434,6 +444,16 @@ fn failed_state(body: &Value) -> Trouble {
     let context = arm::error::Context { verb: Some(Verb::Put), path: id.to_owned(), ..arm::error::Context::default() };
     let word = body["properties"]["provisioningState"].as_str().unwrap_or("Failed");
     Trouble::from(&arm::Error::operation(context, "ProvisioningFailed", &format!("the resource's state is {word}")))
+}
+
+/// Azure has the resource as it should be, and the object can't hold what it shows.
+fn status_too_large(resync: Option<std::time::Duration>) -> Trouble {
+    let retry = arm::Retry::UntilSpecChanges;
+    let message = format!(
+        "Azure has the resource, and the object is too large to hold its status as well. Make the spec smaller. {}",
+        retry::words(retry, resync)
+    );
+    Trouble { ready: Ready::error(Reason::Failed, message), category: None, retry, waits_for: Vec::new() }
 }
 
 /// Azure knows no DELETE for the type.
