@@ -309,7 +309,9 @@ impl<'a> Planner<'a> {
                 Target::ArmId(id) => Ok(id),
                 Target::Object { group, kind, name } => self.object(resource, &path, &group, &kind, &name, problems),
                 Target::WellKnown(name) => {
-                    resolved.well_known.insert(path, name);
+                    let message = format!("the id of the well-known {name:?} is not known here");
+                    problems.push(resource.error(&path, message).warning().help("armId names it"));
+                    resolved.well_known.insert(path, UNKNOWN.to_owned());
                     continue;
                 }
                 Target::Malformed(why) => Err(Box::new(resource.error(&path, why))),
