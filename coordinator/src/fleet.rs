@@ -32,7 +32,9 @@ use crate::shard_map::{Shard, ShardMap};
 pub struct Settings {
     /// How long a silent worker is believed.
     pub lease: Timers,
-    /// What a worker is told as the time in which it has to give a shard up.
+    /// What a worker is told as the time in which it has to give a shard up. Longer than a worker waits for any answer of
+    /// ARM (65 s): a worker that could not answer in time loses everything, and who takes over a PUT that is still on its way
+    /// sends another one.
     pub revoke_within: Duration,
     /// How much longer the leader waits before it takes the worker's lease away.
     pub revoke_grace: Duration,
@@ -48,7 +50,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             lease: Timers { expired_after: Duration::from_secs(6), dead_after: Duration::from_secs(8) },
-            revoke_within: Duration::from_secs(5),
+            revoke_within: Duration::from_secs(70),
             revoke_grace: Duration::from_secs(5),
             gather_within: Duration::from_secs(10),
             balance_every: Duration::from_secs(1),

@@ -204,7 +204,9 @@ impl World {
     pub(super) fn elect(&mut self) {
         let (found, map_version) = self.map.clone().map_or((None, 0), |(map, version)| (Some(map), version));
         let term = Term(self.leaders.len() as u64 + 1);
-        let fleet = Fleet::new(Settings::default(), "c", term, found, self.now);
+        // A worker that does not answer is fenced within the time that a story takes.
+        let settings = Settings { revoke_within: Duration::from_secs(5), ..Settings::default() };
+        let fleet = Fleet::new(settings, "c", term, found, self.now);
         self.leaders.push(Some(Leader { fleet, map_version, operations: VecDeque::new() }));
         self.dispatch(self.leaders.len() - 1, Event::Tick);
     }

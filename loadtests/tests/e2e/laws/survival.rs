@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use flotilla_loadtests::armsim::{FaultAction, Method, Progress};
+use flotilla_loadtests::fleet::Role;
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use kube::api::DynamicObject;
@@ -20,6 +21,10 @@ const TAKE_OVER_WITHIN: Duration = Duration::from_secs(10);
 /// First a leader, then the leader's own verdict on the worker.
 const DOUBLE_TAKE_OVER_WITHIN: Duration = Duration::from_secs(22);
 const HAND_OVER_WITHIN: Duration = Duration::from_secs(2);
+/// So many that they are shared out while calls are on their way.
+const SLOW_ONES: usize = 90;
+/// Milliseconds that Azure takes for an answer; longer than anything else here.
+const SLOW_CALL: u64 = 20_000;
 const OUTAGE: Duration = Duration::from_secs(3);
 
 const GROUP: &str = "
@@ -47,6 +52,20 @@ spec:
         )
     };
     (0..ENVIRONMENTS).map(environment).collect::<Vec<_>>().join("---")
+}
+
+fn identities() -> String {
+    let identity = |index| {
+        format!(
+            "
+apiVersion: managedidentity.azure.com/v1api20230131
+kind: UserAssignedIdentity
+metadata: {{name: id-{index:02}-$NS}}
+spec: {{location: westus2, owner: {{name: $NS}}}}
+"
+        )
+    };
+    (0..SLOW_ONES).map(identity).collect::<Vec<_>>().join("---")
 }
 
 #[test]
@@ -129,6 +148,30 @@ fn stopped_worker_hands_over_at_once_and_writes_nothing() -> ExitCode {
         let after = under_way.object_writes()?;
         ensure!(after == before, "the hand-over wrote {} times to objects", after - before);
         under_way.finish().await
+    })
+}
+
+#[test]
+fn calls_that_take_long_end_before_their_shard_is_handed_over() -> ExitCode {
+    alone(async |world| {
+        let scene = Scene::set(world, "slow").await?;
+        let mut objects = scene.create(GROUP).await?;
+        let fault = scene.fault(Some(Method::Put), FaultAction::Delay { milliseconds: SLOW_CALL })?;
+        let identities = scene.read(&identities())?;
+        scene.apply(&identities).await?;
+        objects.extend(identities);
+        sleep(Duration::from_secs(1)).await;
+        // It gets its share of the shards, those included in which calls are on their way.
+        world.fleet().await.start_member(Role::Worker, "worker-late")?;
+        let ready = scene.wait_ready(&objects).await;
+        world.fleet().await.stop_member("worker-late").await?;
+        scene.world.azure.remove_fault(fault)?;
+        ready?;
+        let calls = scene.calls()?;
+        let puts = calls.iter().filter(|call| call.method == Method::Put).count();
+        ensure!(puts == objects.len(), "{puts} PUTs of {} resources", objects.len());
+        scene.check_one_writer()?;
+        scene.clear(&objects).await
     })
 }
 
