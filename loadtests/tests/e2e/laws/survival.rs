@@ -163,7 +163,7 @@ fn calls_that_take_long_end_before_their_shard_is_handed_over() -> ExitCode {
         sleep(Duration::from_secs(1)).await;
         // It gets its share of the shards, those included in which calls are on their way.
         world.fleet().await.start_member(Role::Worker, "worker-late")?;
-        let ready = scene.wait_ready(&objects).await;
+        let ready = scene.cluster().wait_ready(&objects, WITHIN * 3).await;
         world.fleet().await.stop_member("worker-late").await?;
         scene.world.azure.remove_fault(fault)?;
         ready?;
