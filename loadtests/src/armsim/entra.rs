@@ -254,7 +254,7 @@ mod tests {
             client_secret: "hush".into(),
             subscriptions: vec!["S".into()],
         };
-        Directory::new(vec![app], Duration::from_secs(3600), "https://127.0.0.1:1")
+        Directory::new(vec![app], Duration::from_hours(1), "https://127.0.0.1:1")
     }
 
     fn ask(directory: &mut Directory, tenant: &str, change: (&str, &str)) -> (u16, Value) {

@@ -228,6 +228,7 @@ mod tests {
         ArmId::parse("/subscriptions/s/resourceGroups/g/providers/Microsoft.App/containerApps/web").unwrap()
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "a scene asks for resources that may be absent")]
     fn environment(_: &str) -> Option<Arc<Value>> {
         Some(Arc::new(json!({"properties": {"defaultDomain": "jollybay-1.westus2.azurecontainerapps.io"}})))
     }

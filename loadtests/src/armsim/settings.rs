@@ -241,7 +241,7 @@ mod tests {
     fn operations_take_what_is_set_or_what_is_known() {
         let seconds = |arm_type, work| settings().duration(arm_type, work).as_secs_f64();
         assert_eq!(seconds("microsoft.storage/storageaccounts", Work::Create).to_bits(), 1.5_f64.to_bits());
-        assert_eq!(settings().duration("Microsoft.App/managedEnvironments", Work::Create), Duration::from_secs(60));
+        assert_eq!(settings().duration("Microsoft.App/managedEnvironments", Work::Create), Duration::from_mins(1));
         assert_eq!(settings().duration("Microsoft.Resources/resourceGroups", Work::Delete), Duration::from_secs(30));
         assert_eq!(settings().duration("Microsoft.Network/natGateways", Work::Create), Duration::from_secs(6));
         assert!(settings().holds("Microsoft.App/jobs") && !settings().holds("Microsoft.Web/sites"));

@@ -370,7 +370,7 @@ mod tests {
     }
 
     fn world() -> World {
-        World::new(1, jiff::Timestamp::UNIX_EPOCH, Duration::from_secs(3600))
+        World::new(1, jiff::Timestamp::UNIX_EPOCH, Duration::from_hours(1))
     }
 
     fn group() -> ArmId {
