@@ -24,7 +24,8 @@ const REMEMBERED: usize = 256;
 #[derive(Debug)]
 pub(super) struct State {
     options: Options,
-    buckets: HashMap<BucketKey, Bucket>,
+    /// In order, so that the same events lead to the same messages.
+    buckets: BTreeMap<BucketKey, Bucket>,
     /// The ARM region that took the last call, by identity and class.
     regions: HashMap<BucketKey, Arc<str>>,
     parks: BTreeMap<BucketKey, Instant>,
@@ -42,7 +43,7 @@ impl State {
     pub(super) fn new(options: Options) -> Self {
         Self {
             options,
-            buckets: HashMap::new(),
+            buckets: BTreeMap::new(),
             regions: HashMap::new(),
             parks: BTreeMap::new(),
             sent: BTreeMap::new(),
