@@ -11,7 +11,7 @@ use flotilla_loadtests::cluster::{Cluster, parse};
 use flotilla_loadtests::control_plane::ControlPlane;
 use flotilla_loadtests::fleet::{Fleet, Settings};
 use flotilla_loadtests::prometheus::dashboard::Dashboard;
-use flotilla_loadtests::prometheus::{Prometheus, Target, check_metrics};
+use flotilla_loadtests::prometheus::{Prometheus, Sample, Target, check_metrics};
 use kube::api::DynamicObject;
 use regex::Regex;
 use tokio::time::{Instant, sleep};
@@ -176,13 +176,23 @@ async fn objects(control_plane: &ControlPlane) -> Result<Vec<DynamicObject>> {
     Ok(objects)
 }
 
-/// The dashboard's first question: what fails, since when and why.
+/// The dashboard's first question: what fails, since when and why. A scrape may be a second old.
 async fn tells_what_fails(prometheus: &Prometheus) -> Result<()> {
-    let failing = prometheus.query("sum by (kind, severity, reason) (flotilla_objects_unready)").await?;
-    let seen: BTreeMap<(&str, &str), f64> =
-        failing.iter().map(|s| ((s.labels["kind"].as_str(), s.labels["reason"].as_str()), s.value)).collect();
-    ensure!(seen.get(&("VirtualNetwork", "WaitingForOwner")) == Some(&2.0), "the orphans are not counted: {failing:?}");
-    ensure!(seen.keys().any(|(kind, _)| *kind == "ResourceGroup"), "the refused group is not counted: {failing:?}");
+    let deadline = Instant::now() + WITHIN;
+    loop {
+        let unready = prometheus.query("sum by (kind, reason) (flotilla_objects_unready)").await?;
+        let count = |kind: &str, reason: &str| {
+            let is_it = |s: &&Sample| s.labels["kind"] == kind && (reason.is_empty() || s.labels["reason"] == reason);
+            unready.iter().filter(is_it).map(|sample| sample.value).sum::<f64>()
+        };
+        let seen =
+            (count("VirtualNetwork", "WaitingForOwner"), count("VirtualNetwork", ""), count("ResourceGroup", ""));
+        if seen == (2.0, 2.0, 2.0) {
+            break;
+        }
+        ensure!(Instant::now() < deadline, "two orphans and two refused groups are not what is counted: {unready:?}");
+        sleep(Duration::from_millis(200)).await;
+    }
     let ages = prometheus.query("time() - flotilla_objects_unready_since_seconds").await?;
     ensure!(ages.iter().all(|age| (0.0..300.0).contains(&age.value)), "since when is wrong: {ages:?}");
     Ok(())
