@@ -196,7 +196,7 @@ impl Course {
         self.scene.wait_known(self.total(), WITHIN).await?;
         let known = started.elapsed().as_secs_f64() - stopping;
         self.figures.push(Figure::new(format!("start to first Ready, {many} objects"), "s", first));
-        self.figures.push(Figure::new(format!("start until {many} objects are known"), "s", [known]).at_most(20.0));
+        self.figures.push(Figure::new(format!("start until {many} objects are known"), "s", [known]));
         self.memory(&format!("{many} objects, after a start"), target, None).await
     }
 
