@@ -17,10 +17,14 @@ use crate::armsim::{self, Armsim, JournalFilter, Method, Outcome, Progress, Reso
 use crate::cluster::Cluster;
 use crate::control_plane::{self, ControlPlane};
 use crate::fleet::{Fleet, Role, Settings};
+use crate::prometheus::{Prometheus, Target};
 
 /// Kinds of the demo: installing fewer CRDs costs the API server less.
 const CRD_PATTERN: &str = "resources.azure.com/*;app.azure.com/*;managedidentity.azure.com/*;\
     storage.azure.com/StorageAccount*;network.azure.com/VirtualNetwork*";
+
+/// The dashboard's throughput, as a query that fits into a URL.
+const RECONCILES: &str = "sum%20by%20(result)%20(rate(flotilla_reconciles_total[1m]))&g0.tab=0";
 
 /// So few operations under way make the crash of their worker worth watching.
 const OPERATIONS_WORTH_A_CRASH: usize = 3;
@@ -197,12 +201,16 @@ impl Stage {
         headline("Everything keeps running until Ctrl-C");
         say(&format!("{} get azure --all-namespaces", kubectl.command()));
         say(&format!("{} describe containerapp hello --namespace starter-kit", kubectl.command()));
+        let targets: Vec<Target> = self.fleet.metrics().into_iter().map(Target::from).collect();
+        let prometheus = Prometheus::start("flotilla-system", &targets, Duration::from_secs(1)).await?;
+        say(&format!("the dashboard's data, in Prometheus: {}/graph?g0.expr={RECONCILES}", prometheus.url()));
         for (name, address) in self.fleet.metrics() {
             say(&format!("metrics of {name}: http://{address}/metrics"));
         }
         say(&format!("what Azure was asked: {}/_sim/journal", self.azure.admin_url()));
         say(&format!("logs: {}", self.directory.path().display()));
         tokio::signal::ctrl_c().await?;
+        prometheus.stop().await?;
         self.strike().await
     }
 
