@@ -56,8 +56,8 @@ pub struct Sample {
 pub struct Prometheus {
     process: Process,
     address: SocketAddr,
-    dir: TempDir,
-    namespace: String,
+    /// Its files; they go with it.
+    _dir: TempDir,
     http: reqwest::Client,
 }
 
@@ -99,7 +99,7 @@ impl Prometheus {
             .arg(format!("--web.listen-address={address}"));
         let process = Process::spawn("prometheus", command, &dir.path().join("log"))?;
         let http = reqwest::Client::builder().timeout(Duration::from_secs(10)).build()?;
-        let mut prometheus = Self { process, address, dir, namespace: namespace.to_owned(), http };
+        let mut prometheus = Self { process, address, _dir: dir, http };
         prometheus.wait_until_ready().await?;
         Ok(prometheus)
     }
@@ -121,11 +121,6 @@ impl Prometheus {
     /// Where people look at it.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
-    }
-
-    /// Scrapes these from now on.
-    pub fn set_targets(&self, targets: &[Target]) -> Result<()> {
-        write_targets(self.dir.path(), &self.namespace, targets)
     }
 
     /// Waits until each target was scraped so many times, the last time with success.
