@@ -78,6 +78,8 @@ pub struct Object {
     pub fields: Vec<Field>,
     /// The name of the property that says which alternative it is, where the fields are alternatives.
     pub discriminator: Option<Box<str>>,
+    /// Flattened objects that the service requires in this one, by their ARM paths. A body has one only if a field in it is set.
+    pub wrappers: Vec<Vec<Box<str>>>,
 }
 
 /// A field of a custom resource.

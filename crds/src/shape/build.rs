@@ -82,7 +82,7 @@ impl Builder<'_> {
                 Some(object)
             }
             Node::Union { discriminator, base, cases } => {
-                let mut object = Object { fields: Vec::new(), discriminator: Some(discriminator.clone()) };
+                let mut object = Object { discriminator: Some(discriminator.clone()), ..Object::default() };
                 let place = Place { in_root_union: place.at_root, ..place };
                 for case in cases {
                     let mut members = Object::default();
@@ -93,6 +93,7 @@ impl Builder<'_> {
                             members.fields.push(field);
                         }
                         members.discriminator = own.discriminator;
+                        members.wrappers.extend(own.wrappers);
                     }
                     let renamed = case.rename.clone().filter(|_| self.side == Side::Spec);
                     let name = renamed.unwrap_or_else(|| names::alternative(&case.value).into());
@@ -130,7 +131,15 @@ impl Builder<'_> {
                 let inner =
                     self.members(prop.node, Place { at_root: false, in_properties: true, in_root_union: false });
                 self.path.pop();
-                for mut field in inner.unwrap_or_default().fields {
+                let inner = inner.unwrap_or_default();
+                if self.side == Side::Spec && prop.flags.has(Flags::REQUIRED) && !prop.flags.has(Flags::READ_ONLY) {
+                    object.wrappers.push(vec![prop.name.clone()]);
+                }
+                for mut wrapper in inner.wrappers {
+                    wrapper.insert(0, prop.name.clone());
+                    object.wrappers.push(wrapper);
+                }
+                for mut field in inner.fields {
                     field.arm.insert(0, prop.name.clone());
                     if object.field(&field.name).is_some() {
                         field.name = format!("{}_{}", prop.name, field.name).into();
@@ -322,7 +331,7 @@ impl Builder<'_> {
             Side::Status => ("id", Shape::String { pattern: None, min: None, max: None }),
         };
         let field = Field { name: name.into(), arm: vec!["id".into()], required: false, shape, role: Role::Value };
-        Some(Shape::Object(Object { fields: vec![field], discriminator: None }))
+        Some(Shape::Object(Object { fields: vec![field], ..Object::default() }))
     }
 }
 
