@@ -1,5 +1,6 @@
 //! What tests and the demo do with a cluster: apply manifests, look at conditions, wait and say what is missing.
 
+mod discovery;
 mod manifest;
 mod ready;
 
@@ -10,14 +11,14 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use flotilla_crds::{Catalog, KindEntry, Pattern};
 use futures::future::try_join_all;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
 use kube::{Client, ResourceExt};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
+pub use self::discovery::served;
 pub use self::manifest::{Named, parse};
 pub use self::ready::Ready;
 
@@ -111,13 +112,10 @@ impl Cluster {
     pub async fn wait_kinds(&self, pattern: &str, within: Duration) -> Result<usize> {
         let pattern = Pattern::parse(pattern)?;
         let wanted: BTreeSet<String> = Catalog::embedded().matching(&pattern).map(KindEntry::crd_name).collect();
-        let crds: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         let deadline = Instant::now() + within;
         loop {
-            let found = crds.list(&ListParams::default()).await.context("failed to list CRDs")?;
-            let served: BTreeSet<String> =
-                found.iter().filter(|crd| is_established(crd)).map(ResourceExt::name_any).collect();
-            let missing: Vec<_> = wanted.difference(&served).collect();
+            let served = discovery::served(&self.client).await?;
+            let missing: Vec<_> = wanted.iter().filter(|name| !served.contains_key(*name)).collect();
             if missing.is_empty() {
                 return Ok(wanted.len());
             }
@@ -171,11 +169,6 @@ impl Cluster {
             None => Api::all_with(self.client.clone(), &resource),
         })
     }
-}
-
-fn is_established(crd: &CustomResourceDefinition) -> bool {
-    let conditions = crd.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-    conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True")
 }
 
 /// Where the API serves objects of this kind and version.

@@ -85,11 +85,19 @@ impl Api {
         self.call(Method::PATCH, &path, Some("application/apply-patch+yaml"), Some(object)).await
     }
 
-    /// Every CRD.
+    /// Every CRD's metadata and status; the specs have tens of megabytes.
     pub(crate) async fn crds(&self) -> Vec<Value> {
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let list = self.call(Method::GET, path, None, None).await.unwrap();
-        list["items"].as_array().unwrap().clone()
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?limit=40";
+        let (mut crds, mut next) = (Vec::new(), String::new());
+        loop {
+            let mut page = self.call(Method::GET, &format!("{path}&continue={next}"), None, None).await.unwrap();
+            let items = page["items"].as_array_mut().unwrap().drain(..);
+            crds.extend(items.map(|crd| json!({ "metadata": crd["metadata"], "status": crd["status"] })));
+            next = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+            if next.is_empty() {
+                return crds;
+            }
+        }
     }
 
     /// Reads an object.

@@ -1,10 +1,11 @@
-//! The CRDs of the first groups, installed once for all tests of this process.
+//! Every CRD, installed once for all tests of this process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flotilla_coordinator::{Config, Coordinator};
-use flotilla_crds::{Catalog, Kind, Pattern, admission};
+use flotilla_crds::{Catalog, Kind, Pattern};
+use flotilla_loadtests::cluster::Cluster;
 use flotilla_loadtests::control_plane::ControlPlane;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -13,8 +14,11 @@ use tokio_util::sync::CancellationToken;
 use super::api::{Api, Target};
 use super::{maximal, older};
 
-/// The kinds that these tests are about.
-pub(crate) const PATTERN: &str =
+/// What is installed.
+const EVERYTHING: &str = "*";
+
+/// The groups that most tests are about: what they do with a kind takes long.
+const FIRST_GROUPS: &str =
     "resources.azure.com/*;app.azure.com/*;storage.azure.com/*;managedidentity.azure.com/*;network.azure.com/*";
 
 /// How long the API server may take to serve what it accepted, while other programs use the machine, too.
@@ -24,7 +28,9 @@ const SERVED_WITHIN: Duration = Duration::from_mins(2);
 pub(crate) struct World {
     /// The server.
     pub(crate) control_plane: &'static ControlPlane,
-    /// The installed kinds.
+    /// Every kind; all are installed.
+    pub(crate) all: Vec<Arc<Kind>>,
+    /// The kinds of the first groups.
     pub(crate) kinds: Vec<Arc<Kind>>,
     /// The namespace with what is there from before: see [`older`].
     pub(crate) older: String,
@@ -41,14 +47,16 @@ pub(crate) async fn world() -> &'static World {
 impl World {
     async fn install() -> Self {
         let control_plane = ControlPlane::shared().await;
-        let pattern = Pattern::parse(PATTERN).unwrap();
         let catalog = Catalog::embedded();
-        let kinds: Vec<Arc<Kind>> =
-            catalog.matching(&pattern).map(|entry| catalog.kind(&entry.group, &entry.kind).unwrap()).collect();
+        let kinds = |pattern: &str| -> Vec<Arc<Kind>> {
+            let pattern = Pattern::parse(pattern).unwrap();
+            catalog.matching(&pattern).map(|entry| catalog.kind(&entry.group, &entry.kind).unwrap()).collect()
+        };
+        let (all, kinds) = (kinds(EVERYTHING), kinds(FIRST_GROUPS));
         let api = Api::new(control_plane, control_plane.namespace("older").await.unwrap());
         older::leave_behind(&api, catalog).await;
         let started = Instant::now();
-        let world = Self { control_plane, kinds, older: api.namespace.clone(), took: Duration::ZERO };
+        let world = Self { control_plane, all, kinds, older: api.namespace.clone(), took: Duration::ZERO };
         Box::pin(world.lead(world.wait_until_served(&api))).await;
         Self { took: started.elapsed(), ..world }
     }
@@ -58,7 +66,7 @@ impl World {
         let any_port = "127.0.0.1:0".parse().unwrap();
         let kube = self.control_plane.client_config().clone();
         let mut config = Config::new(kube, &self.older, "crds", any_port);
-        config.crd_pattern = Pattern::parse(PATTERN).unwrap();
+        config.crd_pattern = Pattern::parse(EVERYTHING).unwrap();
         let stop = CancellationToken::new();
         let coordinator = Coordinator::new(config).run(stop.clone());
         let (ended, ()) = futures::join!(coordinator, async {
@@ -68,38 +76,19 @@ impl World {
         ended.unwrap();
     }
 
+    /// Waits for every CRD, and for the policy: until then it lets a bad owner pass.
     async fn wait_until_served(&self, api: &Api) {
         let deadline = Instant::now() + SERVED_WITHIN;
-        loop {
-            let waiting = self.waits_for(api).await;
-            if waiting.is_empty() {
-                return;
-            }
-            assert!(Instant::now() < deadline, "not served: {waiting:?}");
+        let cluster = Cluster::new(self.control_plane.client());
+        cluster.wait_kinds(EVERYTHING, SERVED_WITHIN).await.unwrap();
+        let kind = self.kind("StorageAccount");
+        let version = kind.versions().last().unwrap().name();
+        let mut spec = maximal::spec(&kind.own_spec_schema(version).unwrap(), 0);
+        spec["owner"] = json!({});
+        while api.would_create(Target { kind, version, name: "asks" }, &spec).await.is_ok() {
+            assert!(Instant::now() < deadline, "the policy lets a bad owner pass");
             tokio::time::sleep(Duration::from_millis(250)).await;
         }
-    }
-
-    /// CRDs that are not served yet, and the policy as long as it lets a bad owner pass: it is installed last.
-    async fn waits_for(&self, api: &Api) -> Vec<String> {
-        let crds = api.crds().await;
-        let served = |name: &String| {
-            let crd = crds.iter().find(|crd| crd["metadata"]["name"] == **name);
-            crd.is_some_and(|crd| condition(crd, "Established") == Some("True"))
-        };
-        let names = self.kinds.iter().map(|kind| kind.entry().crd_name());
-        let mut waiting: Vec<String> = names.filter(|name| !served(name)).collect();
-        if waiting.is_empty() {
-            let kind = self.kind("StorageAccount");
-            let version = kind.versions().last().unwrap().name();
-            let mut spec = maximal::spec(&kind.own_spec_schema(version).unwrap(), 0);
-            spec["owner"] = json!({});
-            let asked = api.would_create(Target { kind, version, name: "asks" }, &spec).await;
-            if asked.is_ok() {
-                waiting.push(admission::POLICY.to_owned());
-            }
-        }
-        waiting
     }
 
     /// A client for the namespace with what is there from before.
@@ -112,9 +101,12 @@ impl World {
         Api::new(self.control_plane, self.control_plane.namespace(prefix).await.unwrap())
     }
 
-    /// An installed kind.
+    /// A kind of the first groups.
     pub(crate) fn kind(&self, name: &str) -> &Arc<Kind> {
-        self.kinds.iter().find(|kind| kind.name() == name).unwrap_or_else(|| panic!("no kind {name}"))
+        self.kinds
+            .iter()
+            .find(|kind| kind.name() == name)
+            .unwrap_or_else(|| panic!("no kind {name} in the first groups"))
     }
 }
 
