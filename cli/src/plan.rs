@@ -11,6 +11,7 @@ pub mod diff;
 mod exports;
 pub mod input;
 pub mod manifest;
+mod metadata;
 pub mod order;
 pub mod planner;
 pub mod problem;
@@ -18,8 +19,9 @@ mod text;
 pub mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -27,7 +29,7 @@ use serde_json::{Value, json};
 
 use self::check::Checker;
 use self::diff::Change;
-use self::input::Source;
+use self::input::{LeftOver, Source};
 use self::manifest::Manifests;
 use self::planner::{Planner, Request};
 use self::problem::{Place, Problem, Severity};
@@ -48,11 +50,11 @@ pub struct Args {
     pub recursive: bool,
 
     /// The namespace of objects that name none.
-    #[arg(short, long, default_value = "default")]
+    #[arg(short, long, default_value = "default", value_parser = parse_namespace)]
     pub namespace: String,
 
     /// The subscription that resources go to; without it the nil UUID stands for it.
-    #[arg(long, env = "AZURE_SUBSCRIPTION_ID")]
+    #[arg(long, env = "AZURE_SUBSCRIPTION_ID", value_parser = parse_subscription)]
     pub subscription: Option<String>,
 
     /// Put VALUE where the manifests have ${NAME}; can be repeated.
@@ -76,7 +78,7 @@ pub struct Args {
     pub show_secrets: bool,
 
     /// Where ARM is.
-    #[arg(long, env = "AZURE_RESOURCE_MANAGER_ENDPOINT", default_value = "https://management.azure.com")]
+    #[arg(long, env = "AZURE_RESOURCE_MANAGER_ENDPOINT", default_value = "https://management.azure.com", value_parser = parse_endpoint)]
     pub endpoint: String,
 }
 
@@ -150,14 +152,27 @@ pub fn step(
 }
 
 /// Runs the tool.
-pub async fn run(args: Args) -> Result<ExitCode> {
+pub async fn run(mut args: Args) -> Result<ExitCode> {
+    // A variable that is set to nothing.
+    args.subscription = args.subscription.filter(|id| !id.is_empty());
     let (mut sources, mut problems) = input::read(&args.filenames, args.recursive);
     let variables: BTreeMap<String, String> = args.variables.iter().cloned().collect();
-    for source in &mut sources {
-        source.text = input::substitute(&source.text, &variables);
-        problems.extend(left_over(source));
-    }
+    sources.retain_mut(|source| match input::substitute(&source.text, &variables) {
+        Some(text) => {
+            source.text = text;
+            problems.extend(left_over(source));
+            true
+        }
+        None => {
+            problems.push(input::too_large(Path::new(&*source.file)));
+            false
+        }
+    });
     let manifests = Manifests::read(&sources, &args.namespace, &mut problems);
+    if manifests.is_empty() && problems.is_empty() {
+        let places = sources.iter().map(|s| Place { file: Arc::clone(&s.file), line: 0, column: 0 });
+        problems.extend(places.map(|place| Problem::error(place, "there is no object in it")));
+    }
     let mut plan = if args.diff {
         diff::plan(&manifests, args.subscription.as_deref()).await?
     } else {
@@ -209,11 +224,30 @@ pub fn to_value(plan: &Plan) -> Value {
 }
 
 fn left_over(source: &Source) -> Option<Problem> {
-    let (name, line) = input::left_over(&source.text)?;
+    let (what, line) = input::left_over(&source.text)?;
     let place = Place { file: source.file.clone(), line, column: 1 };
-    Some(
-        Problem::error(place, format!("${{{name}}} stays as it is")).note().help(format!("--var {name}=… replaces it")),
-    )
+    let (what, help) = match what {
+        LeftOver::Variable(name) => (format!("${{{name}}}"), format!("--var {name}=… replaces it")),
+        LeftOver::Template(inner) => {
+            (format!("{{{{ {inner} }}}}"), "helm template … | flotilla plan -f - replaces it".to_owned())
+        }
+    };
+    Some(Problem::error(place, format!("{what} stays as it is")).note().help(help))
+}
+
+fn parse_namespace(text: &str) -> Result<String, &'static str> {
+    metadata::namespace(text).map(|()| text.to_owned())
+}
+
+fn parse_subscription(text: &str) -> Result<String, &'static str> {
+    let fits = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    if fits { Ok(text.to_owned()) } else { Err("an id has letters, digits and - only") }
+}
+
+fn parse_endpoint(text: &str) -> Result<String, &'static str> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let fits = rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_graphic()));
+    if fits { Ok(text.to_owned()) } else { Err("an endpoint begins with https:// and has no blanks") }
 }
 
 fn parse_variable(text: &str) -> Result<(String, String), String> {

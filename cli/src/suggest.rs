@@ -1,12 +1,19 @@
 //! "Did you mean": the known word that is nearest to an unknown one.
 
+/// So many candidates are looked at: in a longer list nobody is helped by waiting for the nearest.
+const MOST: usize = 1_000;
+
 /// The candidate that was probably meant, if one is near enough.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = word.to_lowercase();
+    let length = word.chars().count();
     // Short words differ from everything by little; a third of the letters may be wrong, and two may always be.
-    let allowed = (word.chars().count() / 3).max(2);
+    let allowed = (length / 3).max(2);
     candidates
         .into_iter()
+        .take(MOST)
+        // A difference in length is as many wrong letters. Comparing takes the product of both lengths.
+        .filter(|candidate| candidate.len() < MOST && candidate.chars().count().abs_diff(length) <= allowed)
         .map(|candidate| (strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()), candidate))
         .filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.chars().count())
         .min_by_key(|(distance, _)| *distance)
@@ -40,6 +47,13 @@ mod tests {
         ] {
             assert_eq!(nearest(word, ["location", "sku", "tags"]), meant, "{word}");
         }
+    }
+
+    #[test]
+    fn huge_words_and_lists_cost_nothing() {
+        let (huge, many) = ("x".repeat(1 << 22), vec!["locatoin"; 1 << 20]);
+        assert_eq!(nearest(&huge, [huge.as_str(), "location"]), None);
+        assert_eq!(nearest("location", many.into_iter().chain(["location"])), Some("locatoin"));
     }
 
     #[test]

@@ -58,8 +58,9 @@ fn exit_codes_tell_what_happened() {
     for (input, flags, code) in [
         (GROUP, &[][..], 0),
         (GROUP, &["--exit-code"][..], 2),
-        ("", &["--exit-code"][..], 0),
-        ("# nothing\n---\n---\n", &[][..], 0),
+        ("", &["--exit-code"][..], 1),
+        ("# nothing\n---\n---\n", &[][..], 1),
+        ("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n", &["--exit-code"][..], 0),
         ("a: [", &["--exit-code"][..], 1),
     ] {
         assert_eq!(plan(input, flags).code, Some(code), "{input}");
@@ -142,7 +143,7 @@ fn mistakes_are_told_where_they_are() {
         ),
         (
             account("  accessTier: 5\n"),
-            "error: -:17:15: StorageAccount/default/sa: spec.accessTier: must be a string, not 5; write it in quotes: \"5\"",
+            "error: -:17:15: StorageAccount/default/sa: spec.accessTier: must be a string, not 5; write it in quotes",
         ),
         (
             account("  allowBlobPublicAccess: \"true\"\n"),
@@ -213,7 +214,7 @@ fn mistakes_are_told_where_they_are() {
             "error: -:5:3: ResourceGroup/default/rg: metadata.namspace: no such field; did you mean \"namespace\"?",
         ),
         ("- a\n- b\n".to_owned(), "error: -:1:1: a manifest must be a map with apiVersion, kind and metadata"),
-        ("kind: List\napiVersion: v1\nitems: 3\n".to_owned(), "error: -:1:1: a List must have a list of items"),
+        ("kind: List\napiVersion: v1\nitems: 3\n".to_owned(), "error: -:1:1: items: a List must have a list of items"),
         (
             "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {a: '%%'}\n".to_owned(),
             "error: -:4:8: data.a: not base64; plain text goes into stringData",

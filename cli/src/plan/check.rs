@@ -13,6 +13,8 @@ use super::problem::{Place, Problem};
 use super::yaml::{Content, Entry, Node};
 use crate::suggest::{listed, nearest};
 
+/// 2^63: the API server's whole numbers are smaller.
+const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
 /// So many values are listed in a message.
 const LISTED: usize = 10;
 
@@ -82,6 +84,9 @@ impl Walk<'_> {
             ("integer", Content::Scalar(Value::Number(number)))
                 if number.as_f64().is_some_and(|n| n.fract() == 0.0) =>
             {
+                if number.as_f64().is_some_and(|n| n.abs() >= TOO_LARGE) {
+                    self.report(node, path, format!("must be a whole number of 64 bits, not {number}"));
+                }
                 self.number(schema, node, number.as_f64(), path);
             }
             (wanted, found) => self.wrong_type(wanted, found, node, path),
@@ -101,7 +106,8 @@ impl Walk<'_> {
             (Content::Map(_), _) => ("a map".to_owned(), None),
             (Content::List(_), _) => ("a list".to_owned(), None),
             (Content::Scalar(value @ (Value::Number(_) | Value::Bool(_))), "string") => {
-                (value.to_string(), Some(format!("write it in quotes: \"{value}\"")))
+                // Not the value: `010` or `1.10` were read as a number and can't be told from others any more.
+                (value.to_string(), Some("write it in quotes".to_owned()))
             }
             (Content::Scalar(Value::String(text)), "boolean" | "integer" | "number") if reads_as(text, wanted) => {
                 (format!("the string {text:?}"), Some("leave the quotes out".to_owned()))

@@ -1,6 +1,6 @@
 //! The objects that manifests hold: resources of Azure, and the Secrets, ConfigMaps and Namespaces that they use.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use flotilla_crds::{Catalog, Kind, Version};
@@ -8,6 +8,7 @@ use k8s_openapi::ByteString;
 use serde_json::Value;
 
 use super::input::Source;
+use super::metadata;
 use super::problem::{Place, Problem};
 use super::yaml::{self, Content, Node};
 use crate::suggest::{listed, nearest};
@@ -21,23 +22,6 @@ const NOT_ARM: [(&str, &str); 4] = [
 ];
 const POLICY: &str = "serviceoperator.azure.com/reconcile-policy";
 const TOP_LEVEL: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
-const METADATA: [&str; 14] = [
-    "name",
-    "namespace",
-    "labels",
-    "annotations",
-    "finalizers",
-    "ownerReferences",
-    "generateName",
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "generation",
-    "managedFields",
-    "resourceVersion",
-    "uid",
-];
-
 /// An object that is a resource of Azure.
 #[derive(Clone, Debug)]
 pub struct Resource {
@@ -74,6 +58,7 @@ pub struct Manifests {
     /// The first resource with a group, kind, namespace and name.
     index: HashMap<[String; 4], usize>,
     policies: HashMap<String, String>,
+    namespaces: usize,
     skipped: BTreeMap<(String, String), (usize, Place)>,
 }
 
@@ -113,13 +98,10 @@ impl Manifests {
     pub fn read(sources: &[Source], namespace: &str, problems: &mut Vec<Problem>) -> Self {
         let mut manifests = Self::default();
         for source in sources {
-            match yaml::parse(&source.file, &source.text) {
-                Ok(documents) => {
-                    for document in documents {
-                        manifests.document(&source.file, document, namespace, problems);
-                    }
-                }
-                Err(problem) => problems.push(problem),
+            let (documents, unreadable) = yaml::parse(&source.file, &source.text);
+            problems.extend(unreadable);
+            for document in documents {
+                manifests.document(&source.file, document, namespace, problems);
             }
         }
         for resource in &mut manifests.resources {
@@ -137,6 +119,11 @@ impl Manifests {
         }
         problems.extend(manifests.repeated());
         manifests
+    }
+
+    /// Whether there is no object at all.
+    pub fn is_empty(&self) -> bool {
+        self.resources.is_empty() && self.secrets.is_empty() && self.config_maps.is_empty() && self.namespaces == 0
     }
 
     /// The resource with this name.
@@ -158,18 +145,23 @@ impl Manifests {
 
     /// An object, or a list of objects.
     fn document(&mut self, file: &Arc<str>, node: Node, namespace: &str, problems: &mut Vec<Problem>) {
-        let is_list = node.get("kind").and_then(Node::as_str).is_some_and(|kind| kind.ends_with("List"));
-        if is_list && let Content::Map(entries) = node.content {
+        if is_list(&node)
+            && let Content::Map(entries) = node.content
+        {
             match entries.into_iter().find(|e| e.key == "items").map(|e| e.value.content) {
                 Some(Content::List(items)) => {
                     for item in items {
                         self.document(file, item, namespace, problems);
                     }
                 }
-                _ => problems.push(Problem::error(
-                    Place { file: Arc::clone(file), line: node.line, column: node.column },
-                    "a List must have a list of items",
-                )),
+                Some(Content::Scalar(Value::Null)) => {}
+                _ => problems.push(
+                    Problem::error(
+                        Place { file: Arc::clone(file), line: node.line, column: node.column },
+                        "a List must have a list of items",
+                    )
+                    .at("items"),
+                ),
             }
             return;
         }
@@ -195,22 +187,35 @@ impl Manifests {
             return Err(Problem::error(place(""), "a manifest must be a map with apiVersion, kind and metadata"));
         }
         let top = |field: &str| {
-            let value = node.get(field).and_then(Node::as_str).filter(|text| !text.is_empty());
-            value.map(str::to_owned).ok_or_else(|| {
-                let near = entry_names(&node).find(|key| nearest(key, [field]).is_some() && *key != field);
-                Problem::error(place(field), format!("{field} is missing")).meant(near.map(|_| field))
-            })
+            let value = node.get(field).filter(|value| !value.is_null());
+            match value.map(|value| (value, value.as_str())) {
+                Some((_, Some(text))) if !text.is_empty() => Ok(text.to_owned()),
+                Some((value, None)) => {
+                    let message = format!("must be a string, not {}", metadata::found(value));
+                    Err(Problem::error(place(field), message).at(field))
+                }
+                _ => {
+                    let near = entry_names(&node).find(|key| nearest(key, [field]).is_some() && *key != field);
+                    Err(Problem::error(place(field), format!("{field} is missing")).meant(near.map(|_| field)))
+                }
+            }
         };
         let (api_version, kind) = (top("apiVersion")?, top("kind")?);
         for field in ["name", "namespace"] {
             let value = node.get("metadata").and_then(|m| m.get(field));
             if let Some(value) = value.filter(|value| value.as_str().is_none() && !value.is_null()) {
                 let path = format!("metadata.{field}");
-                let message = format!("must be a string, not {}", value.to_value());
-                return Err(Problem::error(place(&path), message).of(&kind).at(path).help("write it in quotes"));
+                let problem = Problem::error(place(&path), format!("must be a string, not {}", metadata::found(value)));
+                let is_scalar = matches!(value.content, Content::Scalar(_));
+                let problem = if is_scalar { problem.help("write it in quotes") } else { problem };
+                return Err(problem.of(&kind).at(path));
             }
         }
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        if group.is_empty() && version.contains('.') {
+            let message = format!("{api_version:?} has no version: it is to be group/version");
+            return Err(Problem::error(place("apiVersion"), message).of(&kind).at("apiVersion"));
+        }
         let metadata = node.get("metadata");
         let text = |field: &str| metadata.and_then(|m| m.get(field)?.as_str()).filter(|text| !text.is_empty());
         let name = text("name").unwrap_or_default().to_owned();
@@ -219,11 +224,12 @@ impl Manifests {
             ("", "Secret") => drop(self.secrets.insert((own_namespace, name), secret(&node, &place, problems))),
             ("", "ConfigMap") => drop(self.config_maps.insert((own_namespace, name), texts(node.get("data")))),
             ("", "Namespace") => {
+                self.namespaces += 1;
                 if let Some(policy) = metadata.and_then(|m| m.get("annotations")?.get(POLICY)?.as_str()) {
                     self.policies.insert(name, policy.to_owned());
                 }
             }
-            _ if !group.ends_with(".azure.com") || NOT_ARM.contains(&(group, &kind)) => {
+            _ if !is_azure(group) || NOT_ARM.contains(&(group, &kind)) => {
                 self.skip(api_version.clone(), kind, place(""));
             }
             _ => {
@@ -235,13 +241,16 @@ impl Manifests {
                 if known.version(version).is_none() {
                     return Err(unknown_version(&known, version, &label, place("apiVersion")));
                 }
-                if name.is_empty() {
+                let wrong = metadata.map(|metadata| metadata::check(file, metadata, &label)).unwrap_or_default();
+                let is_map = metadata.is_none_or(|metadata| matches!(metadata.content, Content::Map(_)));
+                problems.extend(wrong);
+                if name.is_empty() && is_map {
                     return Err(Problem::error(place("metadata"), "metadata.name is missing").of(label));
                 }
-                problems.extend(unknown_fields(&node, &TOP_LEVEL, "", &label, file));
-                if let Some(metadata) = metadata {
-                    problems.extend(unknown_fields(metadata, &METADATA, "metadata.", &label, file));
+                if name.is_empty() {
+                    return Ok(());
                 }
+                problems.extend(unknown_fields(&node, &TOP_LEVEL, &label, file));
                 let spec = node.get("spec").filter(|spec| !spec.is_null());
                 let spec = spec.map_or_else(|| Value::Object(serde_json::Map::new()), Node::to_value);
                 let (kind, version, file) = (known, version.to_owned(), Arc::clone(file));
@@ -258,6 +267,27 @@ impl Manifests {
     }
 }
 
+/// Whether an object is one of kubectl's lists. A kind may be called List too, as a list of addresses.
+fn is_list(node: &Node) -> bool {
+    let text = |field: &str| node.get(field).and_then(Node::as_str).unwrap_or_default();
+    let has_items = || node.get("items").is_some_and(|items| matches!(items.content, Content::List(_)));
+    match (text("apiVersion"), text("kind")) {
+        ("v1", "List") => true,
+        (_, kind) => kind.ends_with("List") && node.get("spec").is_none() && has_items(),
+    }
+}
+
+/// Whether a group is one of Azure's, or was probably meant to be.
+fn is_azure(group: &str) -> bool {
+    let lower = group.to_ascii_lowercase();
+    let mut labels = lower.rsplitn(3, '.');
+    let (last, domain) = (labels.next().unwrap_or_default(), labels.next().unwrap_or_default());
+    // Two wrong letters, and not more: acme.com is three away.
+    labels.next().is_some()
+        && last.len() + domain.len() < 12
+        && strsim::damerau_levenshtein(&format!("{domain}.{last}"), "azure.com") <= 2
+}
+
 fn entry_names(node: &Node) -> impl Iterator<Item = &str> {
     let entries = match &node.content {
         Content::Map(entries) => entries.as_slice(),
@@ -266,13 +296,15 @@ fn entry_names(node: &Node) -> impl Iterator<Item = &str> {
     entries.iter().map(|e| e.key.as_str())
 }
 
-fn unknown_fields(node: &Node, known: &[&str], above: &str, label: &str, file: &Arc<str>) -> Vec<Problem> {
+fn unknown_fields(node: &Node, known: &[&str], label: &str, file: &Arc<str>) -> Vec<Problem> {
     let Content::Map(entries) = &node.content else { return Vec::new() };
     let unknown = entries.iter().filter(|e| !known.contains(&e.key.as_str()));
     let problem = |e: &yaml::Entry| {
         let place = Place { file: Arc::clone(file), line: e.line, column: e.column };
-        let path = format!("{above}{}", e.key);
-        Problem::error(place, "no such field").of(label).at(path).meant(nearest(&e.key, known.iter().copied()))
+        Problem::error(place, "no such field")
+            .of(label)
+            .at(e.key.as_str())
+            .meant(nearest(&e.key, known.iter().copied()))
     };
     unknown.map(problem).collect()
 }
@@ -293,7 +325,7 @@ fn known(group: &str, kind: &str, label: &str, place: &impl Fn(&str) -> Place) -
             (None, None) => problem.help(format!("it has {}", listed(&in_group, "and"))),
         });
     }
-    let groups = catalog.kinds().map(|e| e.group.as_str());
+    let groups: BTreeSet<&str> = catalog.kinds().map(|e| e.group.as_str()).collect();
     match nearest(group, groups) {
         None => Ok(None),
         near => Err(Problem::error(place("apiVersion"), format!("no API group {group}")).of(label).meant(near)),

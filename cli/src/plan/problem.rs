@@ -17,8 +17,8 @@ pub struct Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
-            0 => write!(f, "{}", self.file),
-            line => write!(f, "{}:{line}:{}", self.file, self.column),
+            0 => write!(f, "{}", Printable(&self.file)),
+            line => write!(f, "{}:{line}:{}", Printable(&self.file), self.column),
         }
     }
 }
@@ -95,15 +95,50 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.place)?;
         if let Some(object) = &self.object {
-            write!(f, "{object}: ")?;
+            write!(f, "{}: ", Printable(object))?;
         }
         if let Some(field) = &self.field {
-            write!(f, "{field}: ")?;
+            write!(f, "{}: ", Printable(field))?;
         }
-        f.write_str(&self.message)?;
+        write!(f, "{}", Printable(&self.message))?;
         match &self.help {
-            Some(help) => write!(f, "; {help}"),
+            Some(help) => write!(f, "; {}", Printable(help)),
             None => Ok(()),
         }
+    }
+}
+
+/// Shows a text that a manifest may have a part in: on one line, without what moves a terminal's cursor or turns its text around, and not for pages.
+struct Printable<'a>(&'a str);
+
+/// More characters than any text of ours has.
+const SHOWN: usize = 4_000;
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars().take(SHOWN) {
+            if c.is_control()
+                || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            {
+                write!(f, "{}", c.escape_default())?;
+            } else {
+                write!(f, "{c}")?;
+            }
+        }
+        if self.0.len() > SHOWN && self.0.chars().nth(SHOWN).is_some() { f.write_str("…") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_one_line_whatever_it_is_about() {
+        let place = Place { file: "a\nb".into(), line: 1, column: 2 };
+        let problem = Problem::error(place, "x".repeat(5_000)).of("k\u{1b}[31m").at("f\u{202e}");
+        let text = problem.to_string();
+        assert!(text.starts_with("a\\nb:1:2: k\\u{1b}[31m: f\\u{202e}: xxx") && text.ends_with("x…"), "{text:.80}");
+        assert_eq!(text.chars().filter(|c| *c == 'x').count(), SHOWN);
     }
 }
