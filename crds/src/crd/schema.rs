@@ -9,6 +9,10 @@ use serde_json::{Map, Value, json};
 
 use super::rules::{self, Advice};
 
+const MEMBERS: &str = "additionalProperties";
+/// How many objects may be in one another, without a list between, in an untyped value.
+const DEPTH: usize = 16;
+
 /// A schema.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Schema {
@@ -162,6 +166,9 @@ pub(super) fn emit_plain(union: &Schema) -> Value {
 /// A version's own structure with its checks.
 pub(super) fn emit_own(schema: &Schema) -> Value {
     let mut out = structure(schema, &mut emit_own);
+    if schema.structure == Structure::Any {
+        out.remove(MEMBERS);
+    }
     checks(schema, &mut out);
     Value::Object(out)
 }
@@ -229,7 +236,19 @@ fn structure(schema: &Schema, inner: &mut dyn FnMut(&Schema) -> Value) -> Map<St
         }
         Structure::Number => set("type", json!("number")),
         Structure::Boolean => set("type", json!("boolean")),
-        Structure::Any => set("x-kubernetes-preserve-unknown-fields", json!(true)),
+        Structure::Any => out = anything(DEPTH),
+    }
+    out
+}
+
+/// Any value, with a schema for the members of objects in it.
+///
+/// The API server forgives what a version refuses in a part of an object that a request leaves alone. To see that it is left alone it follows the
+/// schema into maps; a map whose members have none counts as changed, with everything around it. Lists are compared as they are.
+fn anything(depth: usize) -> Map<String, Value> {
+    let mut out = Map::from_iter([("x-kubernetes-preserve-unknown-fields".to_owned(), json!(true))]);
+    if depth > 0 {
+        out.insert(MEMBERS.to_owned(), Value::Object(anything(depth - 1)));
     }
     out
 }
