@@ -148,7 +148,10 @@ impl Check<'_> {
             }
         }
         for (name, value) in given.iter().filter(|(_, value)| !value.is_null()) {
-            match (props().rfind(|p| *p.name == **name), extra) {
+            // Where a GET returns another type than a PUT takes, there are two of the name.
+            let named = || props().filter(|p| *p.name == **name);
+            let prop = named().rfind(|p| !p.flags.has(Flags::NOT_IN_SPEC)).or_else(|| named().next_back());
+            match (prop, extra) {
                 // What is read-only is ignored by ARM, whatever it holds.
                 (Some(prop), _) if prop.flags.has(Flags::READ_ONLY) && !prop.flags.has(Flags::IN_SPEC) => {}
                 (Some(prop), _) => self.value(prop.node, value, &below(path, name), false),
