@@ -125,8 +125,19 @@ impl Case {
             let (requests, problems) = self.requests(&manifests);
             let suffix = format!("/{name}");
             let ours =
-                requests.iter().find(|r| r.object.starts_with(&format!("{kind}/")) && r.object.ends_with(&suffix));
-            if ours.is_some_and(|ours| ours.body == recorded) {
+                requests.into_iter().find(|r| r.object.starts_with(&format!("{kind}/")) && r.object.ends_with(&suffix));
+            let ours = ours.map(|mut ours| {
+                let before = self.interactions[..put].iter().filter(|i| {
+                    i["url"].as_str().unwrap().split('?').next().unwrap().eq_ignore_ascii_case(ours.id.as_str())
+                });
+                let read = |i: &&Value| i["method"] == "GET" && i["status"] == 200;
+                let version = manifests.resources[ours.resource].version().unwrap();
+                if let Some(live) = before.rev().find(read) {
+                    ours.keep_children(version, &live["response_body"]);
+                }
+                ours
+            });
+            if ours.as_ref().is_some_and(|ours| ours.body == recorded) {
                 report.patches += 1;
             } else {
                 let ours = ours.map(|ours| ours.body.to_string());

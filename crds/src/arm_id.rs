@@ -85,6 +85,22 @@ impl ArmId {
         Self(format!("{}/{segment}/{name}", self.0))
     }
 
+    /// This id with its own type spelled like `arm_type`, which differs from it by letter case at most.
+    #[must_use]
+    pub fn spelled_as(&self, arm_type: &str) -> Self {
+        let Some(at) = self.last_provider().filter(|_| self.resource_type().eq_ignore_ascii_case(arm_type)) else {
+            return self.clone();
+        };
+        let start = at + PROVIDERS.len();
+        let names = self.0[start..].split('/').skip(2).step_by(2);
+        let mut words = arm_type.split('/');
+        let mut spelled = format!("{}{}", &self.0[..start], words.next().unwrap_or_default());
+        for (word, name) in words.zip(names) {
+            spelled = format!("{spelled}/{word}/{name}");
+        }
+        Self(spelled)
+    }
+
     /// The id as given.
     pub fn as_str(&self) -> &str {
         &self.0

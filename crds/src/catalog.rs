@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::archive::{Archive, Error};
 use crate::graph::{Graph, Node, NodeId};
 use crate::kind::Kind;
+use crate::manager::Manager;
 use crate::pattern::Pattern;
 
 static EMBEDDED: &[u8] = include_bytes!("../data/catalog.bin");
@@ -23,8 +24,11 @@ pub struct KindEntry {
     pub kind: String,
     /// The plural, lower case.
     pub plural: String,
-    /// The ARM type, as Azure spells it.
+    /// The ARM type, as Azure spells it; empty for a kind that is none of ARM's.
     pub arm_type: String,
+    /// What its objects are resources of.
+    #[serde(default, skip_serializing_if = "Manager::is_arm")]
+    pub manager: Manager,
     /// Served API versions, oldest first.
     pub versions: Vec<VersionEntry>,
     /// The API version whose `…storage` version objects are stored in.
@@ -49,7 +53,7 @@ pub struct KindEntry {
 pub struct VersionEntry {
     /// The Kubernetes version, as in `v1api20230101`.
     pub name: String,
-    /// The ARM api-version, as in `2023-01-01`.
+    /// The ARM api-version, as in `2023-01-01`; the version's own name where there is no ARM.
     pub api_version: String,
     /// The node of the body in the kind's block.
     pub root: NodeId,
@@ -89,7 +93,12 @@ impl Payload {
 impl KindEntry {
     /// The version that objects are stored in.
     pub fn storage_version(&self) -> String {
-        format!("{}storage", self.hub)
+        if self.manager.is_arm() { format!("{}storage", self.hub) } else { self.hub.clone() }
+    }
+
+    /// What its objects are resources of, for people: the ARM type, or what else keeps them.
+    pub fn belongs_to(&self) -> &str {
+        if self.manager.is_arm() { &self.arm_type } else { self.manager.noun() }
     }
 
     /// The CRD's name.
@@ -130,7 +139,10 @@ impl Catalog {
         let archive = Archive::open(bytes)?;
         let key = |e: &KindEntry| (e.group.clone(), e.kind.clone());
         let by_kind = archive.kinds.iter().enumerate().map(|(i, e)| (key(e), i)).collect();
-        let by_arm_type = archive.kinds.iter().enumerate().map(|(i, e)| (e.arm_type.to_ascii_lowercase(), i)).collect();
+        let by_arm_type = archive.kinds.iter().enumerate();
+        let by_arm_type =
+            by_arm_type.filter(|(_, e)| e.manager.is_arm()).map(|(i, e)| (e.arm_type.to_ascii_lowercase(), i));
+        let by_arm_type = by_arm_type.collect();
         let loaded = archive.kinds.iter().map(|_| OnceLock::new()).collect();
         Ok(Self { archive, by_kind, by_arm_type, loaded, last_block: RwLock::new(None) })
     }

@@ -13,6 +13,7 @@ mod spec;
 use serde_json::{Value, json};
 
 use crate::kind::Kind;
+use crate::manager::Manager;
 use schema::Schema;
 
 /// The label that marks our CRDs, and its value.
@@ -30,9 +31,15 @@ impl Kind {
         let entry = self.entry();
         let specs: Vec<Schema> = self.versions().iter().map(spec::spec).collect();
         let statuses: Vec<Schema> = self.versions().iter().map(spec::status).collect();
-        let (spec, status) = (with_storage_fields(schema::union(&specs)), schema::union(&statuses));
+        let mut spec = schema::union(&specs);
+        if entry.manager.is_arm() {
+            add_storage_fields(&mut spec);
+        }
+        let status = schema::union(&statuses);
         let mut versions = Vec::new();
-        for (version, own) in self.versions().iter().zip(&specs).filter(|(v, _)| served.contains(&v.name())) {
+        let stored = entry.storage_version();
+        let wanted = |name: &str| served.contains(&name) || name == stored;
+        for (i, version) in self.versions().iter().enumerate().filter(|(_, v)| wanted(v.name())) {
             let having: Vec<(&str, &Schema)> =
                 self.versions().iter().map(crate::kind::Version::name).zip(&specs).collect();
             let advice = rules::Advice {
@@ -41,17 +48,20 @@ impl Kind {
                 group: &entry.group,
                 versions: &having,
             };
-            let spec = schema::emit(&spec, Some(own), &advice);
-            versions.push(version_object(version.name(), false, &spec, &schema::emit_plain(&status)));
+            let spec = schema::emit(&spec, &specs[i], Some(&advice));
+            // A status may have what another version's has, so nothing is refused in it.
+            let status = schema::emit(&status, &statuses[i], None);
+            versions.push(version_object(version.name(), version.name() == stored, &spec, &status));
         }
-        versions.push(version_object(
-            &entry.storage_version(),
-            true,
-            &schema::emit_plain(&spec),
-            &schema::emit_plain(&status),
-        ));
+        if !self.versions().iter().any(|version| version.name() == stored) {
+            versions.push(version_object(&stored, true, &schema::emit_plain(&spec), &schema::emit_plain(&status)));
+        }
         // A category is a DNS label, so `network.frontdoor` loses its dot.
         let short = entry.group.strip_suffix(".azure.com").unwrap_or(&entry.group).replace('.', "");
+        let mut categories = vec!["azure", &short];
+        if entry.manager == Manager::Entra {
+            categories.push("aad");
+        }
         json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
@@ -59,7 +69,7 @@ impl Kind {
             "spec": {
                 "group": entry.group,
                 "names": {
-                    "categories": ["azure", short],
+                    "categories": categories,
                     "kind": entry.kind,
                     "listKind": format!("{}List", entry.kind),
                     "plural": entry.plural,
@@ -84,10 +94,9 @@ impl Kind {
 }
 
 /// What ASO's storage versions hold beside the fields of the hub; kept so that objects it stored are read and written unchanged.
-fn with_storage_fields(mut spec: Schema) -> Schema {
+fn add_storage_fields(spec: &mut Schema) {
     spec.property("originalVersion", Schema::string());
     spec.property("$propertyBag", Schema::map(Schema::string()));
-    spec
 }
 
 fn version_object(name: &str, storage: bool, spec: &Value, status: &Value) -> Value {

@@ -60,6 +60,9 @@ impl Flags {
     /// The spec has a sibling `…FromSecret` that names a key of a Secret.
     pub const FROM_SECRET: Self = Self(4_194_304);
 
+    /// The status is checked as the spec is: this property, and all that is below it.
+    pub const STATUS_CHECKED: Self = Self(8_388_608);
+
     /// Whether all bits of `other` are set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0

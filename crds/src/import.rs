@@ -8,11 +8,13 @@
 
 mod convert;
 mod embedded;
+mod exports;
 mod facts;
 mod kinds;
 mod minimise;
 mod raw;
 mod report;
+mod types;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -101,6 +103,8 @@ pub fn run(types: &Path, data: &Path, groups: &[String]) -> Result<Imported, Err
     kinds::link_owners(&mut wanted);
     let facts = facts::Facts::read(&data.join("facts"))?;
     let mut library = raw::Library::index(types)?;
+    let own = types::OwnTypes::read(&data.join("types"))?;
+    own.files().for_each(|file| library.add(file));
 
     // One block per ARM provider, in the order of their names.
     let mut blocks: BTreeMap<String, Vec<kinds::Wanted>> = BTreeMap::new();
@@ -112,11 +116,12 @@ pub fn run(types: &Path, data: &Path, groups: &[String]) -> Result<Imported, Err
     let mut entries: Vec<KindEntry> = Vec::new();
     for (number, kinds) in blocks.into_values().enumerate() {
         let block = u32::try_from(number).unwrap_or(u32::MAX);
-        let (text, mut kinds) = make_block(&mut library, &facts, data, block, kinds)?;
+        let (text, mut kinds) = make_block(&mut library, &facts, &own, data, block, kinds)?;
         texts.push(text);
         entries.append(&mut kinds);
     }
     entries.sort_by(|a, b| (&a.group, &a.kind).cmp(&(&b.group, &b.kind)));
+    exports::check(data, &entries, &mut library)?;
     let report = Report::new(&entries, &texts);
     let bytes = archive::write(entries, &texts)?;
     Ok(Imported { bytes, unused_facts: if groups.is_empty() { facts.unused() } else { Vec::new() }, report })
@@ -125,6 +130,7 @@ pub fn run(types: &Path, data: &Path, groups: &[String]) -> Result<Imported, Err
 fn make_block(
     library: &mut raw::Library,
     facts: &facts::Facts,
+    own: &types::OwnTypes,
     data: &Path,
     block: u32,
     kinds: Vec<kinds::Wanted>,
@@ -147,13 +153,18 @@ fn make_block(
             entry.arm_type.clone_from(&resource.arm_type);
             entry.scopes = resource.writable;
             let about = facts::About { group: &entry.group, kind: &entry.kind, api_version: &wanted.types_of };
-            let root = convert::root(&file, &resource, facts, &about, &mut nodes)?;
+            let root = convert::root(&file, &resource, facts, own, &about, &mut nodes)?;
             roots.push(root);
             entry.versions.push(VersionEntry {
                 name: wanted.name.clone(),
                 api_version: wanted.api_version.clone(),
                 root,
             });
+        }
+        if !entry.manager.is_arm() {
+            entry.arm_type = String::new();
+            entries.push(entry);
+            continue;
         }
         // A kind that extends any resource, or is of a subscription or the tenant, has no owner of one kind.
         let extends = entry.scopes & 16 != 0 && entry.arm_type.matches('/').count() == 1;

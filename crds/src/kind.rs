@@ -217,6 +217,14 @@ impl Kind {
         }
     }
 
+    /// The ARM id of a resource whose owner is an object of the owner kind, whose ARM type `owner_type` is: as ASO does, all of it is spelled as this
+    /// kind spells it, unless a user spelled a part.
+    pub fn arm_id_below(&self, owner: &ArmId, owner_type: &str, name: &str) -> Result<ArmId, OwnerError> {
+        let id = self.arm_id(Some(owner), "", name)?;
+        let made = owner.resource_type() == owner_type && self.scope() != Scope::Extension;
+        Ok(if made { id.spelled_as(&self.entry.arm_type) } else { id })
+    }
+
     /// How a resource of this kind gets its ARM name.
     pub fn name_rule(&self) -> NameRule {
         let version = self.hub().or(self.versions.last());
@@ -252,7 +260,7 @@ impl Version {
 
     /// The fields of the status, less the conditions.
     pub fn status_shape(&self) -> &Object {
-        self.status.get_or_init(|| shape::status(&self.graph, self.root))
+        self.status.get_or_init(|| shape::status(&self.graph, self.root, self.entry.manager.is_arm()))
     }
 
     /// The type graph, and the node of the body in it.

@@ -36,6 +36,8 @@ pub enum Shape {
     Enum(Vec<Box<str>>),
     /// One of these whole numbers.
     Integers(Vec<i64>),
+    /// One of these numbers, however they are written.
+    Numbers(Vec<i64>),
     /// A whole number.
     Integer {
         /// Least value.
@@ -131,7 +133,7 @@ impl Shape {
             Self::List { .. } => "a list",
             Self::String { .. } | Self::Enum(_) => "a string",
             Self::Integer { .. } | Self::Integers(_) => "a whole number",
-            Self::Number { .. } => "a number",
+            Self::Number { .. } | Self::Numbers(_) => "a number",
             Self::Boolean => "true or false",
             Self::Any => "anything",
             Self::Reference { .. } => "a reference {armId} or {group, kind, name}",

@@ -24,7 +24,9 @@ fn every_kind_loads() {
         kinds += 1;
         versions += kind.versions().len();
         nodes += kind.node_count();
-        assert_eq!(catalog.kind_of_arm_type(&entry.arm_type.to_uppercase()).unwrap().arm_type, entry.arm_type);
+        if entry.manager.is_arm() {
+            assert_eq!(catalog.kind_of_arm_type(&entry.arm_type.to_uppercase()).unwrap().arm_type, entry.arm_type);
+        }
         assert!(kind.hub().is_some(), "{} has no hub {}", entry.kind, entry.hub);
     }
     println!("{kinds} kinds, {versions} versions, {nodes} types in {:?}", start.elapsed());
@@ -34,7 +36,7 @@ fn every_kind_loads() {
 #[test]
 fn owners_that_are_kinds_exist() {
     let catalog = Catalog::embedded();
-    for entry in catalog.kinds() {
+    for entry in catalog.kinds().filter(|entry| entry.manager.is_arm()) {
         if let Some((group, kind)) = &entry.owner {
             let owner = catalog
                 .entry(group, kind)

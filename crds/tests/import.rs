@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flotilla_crds::import::{self, Imported};
-use flotilla_crds::{Catalog, Kind, Owner, Resolved, SecretValue};
+use flotilla_crds::{Catalog, Kind, Manager, Owner, Resolved, SecretValue};
 use serde_json::{Value, json};
 
 fn fixtures() -> PathBuf {
@@ -18,9 +18,13 @@ fn imported() -> Imported {
     import::run(&fixtures().join("types"), &fixtures().join("data"), &[]).unwrap()
 }
 
-fn thing() -> Arc<Kind> {
+fn kind(name: &str) -> Arc<Kind> {
     let bytes: &'static [u8] = Box::leak(imported().bytes.into_boxed_slice());
-    Catalog::from_bytes(bytes).unwrap().kind("example.azure.com", "Thing").unwrap()
+    Catalog::from_bytes(bytes).unwrap().kind("example.azure.com", name).unwrap()
+}
+
+fn thing() -> Arc<Kind> {
+    kind("Thing")
 }
 
 #[test]
@@ -54,6 +58,7 @@ fn a_spec_follows_the_rules() {
             "issuer",
             "issuerFromConfig",
             "location",
+            "maker",
             "operatorSpec",
             "owner",
             "password",
@@ -97,6 +102,38 @@ fn a_status_has_what_the_service_returns() {
             )
             .is_some()
     );
+}
+
+#[test]
+fn our_own_types_stand_beside_azures() {
+    let thing = thing();
+    let maker = |schema: &Value| schema.pointer("/properties/maker").cloned();
+    let spec = |version: &str| maker(&thing.own_spec_schema(version).unwrap());
+    let status = thing.own_status_schema("v20240101").unwrap();
+    let expected = json!({"type": "object", "required": ["name"], "properties": {
+        "name": {"type": "string", "minLength": 1, "maxLength": 9}, "since": {"type": "integer"}}});
+    assert_eq!((spec("v20240101"), spec("v1api20230101")), (Some(expected.clone()), None));
+    // A status is checked only where a fact says so.
+    assert_eq!(maker(&status), Some(expected));
+    assert_eq!(status["properties"]["note"], json!({"type": "string"}));
+}
+
+#[test]
+fn a_kind_that_is_none_of_arms_is_what_the_table_says() {
+    let badge = kind("Badge");
+    assert_eq!((badge.arm_type(), badge.entry().manager, badge.owner()), ("", Manager::Entra, Owner::None));
+    let version = badge.version("v1").unwrap();
+    assert_eq!(version.api_version(), "v1");
+    assert_eq!(
+        badge.own_spec_schema("v1").unwrap(),
+        json!({"type": "object", "required": ["colour"], "properties": {
+            "colour": {"type": "string", "enum": ["blue", "red"]},
+            "pin": {"type": "object", "required": ["key", "name"], "properties": {"key": {"type": "string"}, "name": {"type": "string"}}}}})
+    );
+    let status = badge.own_status_schema("v1").unwrap();
+    let names: Vec<&String> = status["properties"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["colour", "conditions", "number"]);
+    assert_eq!(status["required"], json!(["number"]));
 }
 
 #[test]
@@ -264,6 +301,26 @@ fn mistakes_are_named_with_file_line_and_rule() {
             "data/exports.tsv",
             "example.azure.com\tOther\tsecret\tx\t*\t\n",
             "/data/exports.tsv:1: there is no kind example.azure.com/Other",
+        ),
+        (
+            "data/exports.tsv",
+            "example.azure.com\tThing\tsecret\tx\tv20240101\tlistSecrets:a\n",
+            "/data/exports.tsv:1: Microsoft.Example/things@2024-01-01 has no POST action listSecrets",
+        ),
+        (
+            "data/exports.tsv",
+            "example.azure.com\tThing\tsecret\tx\tv20240101\tlistKeys:keys[name=a].value\n",
+            "/data/exports.tsv:1: listKeys of Microsoft.Example/things@2024-01-01 does not answer keys[name=a].value",
+        ),
+        (
+            "data/exports.tsv",
+            "example.azure.com\tThing\tsecret\tx\t*\t\n",
+            "/data/exports.tsv:1: the source says nothing",
+        ),
+        (
+            "data/types/example.azure.com.tsv",
+            "Maker\tname\tLetters\t\n",
+            "/data/types/example.azure.com.tsv:1: \"Letters\" is no type of this table",
         ),
     ] {
         assert_eq!(with(file, text), expected);

@@ -100,7 +100,7 @@ fn one(shape: &Shape, choice: &mut Choice) -> Value {
         Shape::Integer { min, max } | Shape::Number { min, max } => {
             json!(7.max(min.unwrap_or(i64::MIN)).min(max.unwrap_or(i64::MAX)))
         }
-        Shape::Integers(values) => json!(values[choice.pick(values.len())]),
+        Shape::Integers(values) | Shape::Numbers(values) => json!(values[choice.pick(values.len())]),
         Shape::Boolean => json!(true),
         Shape::Any => json!({"any": ["thing"]}),
         Shape::AnyMap => json!({"key": {"any": "thing"}}),
@@ -189,6 +189,11 @@ fn check_same(
 ) {
     for field in spec_shape.fields.iter().filter(|f| f.role == Role::Value) {
         let Some(stated) = spec.get(&*field.name) else { continue };
+        // Of a string and a reference for the same place, the reference counts.
+        let twice = |f: &Field| f.arm == field.arm && f.name > field.name && spec.get(&*f.name).is_some();
+        if spec_shape.fields.iter().any(|f| f.role == Role::Value && twice(f)) {
+            continue;
+        }
         let Some(twin) = status_shape.fields.iter().find(|f| f.arm == field.arm && f.role == Role::Value) else {
             continue;
         };
@@ -254,7 +259,7 @@ fn most_alternatives(object: &Object) -> usize {
 fn everything_set_makes_a_valid_body_and_status_in_every_version() {
     let catalog = Catalog::embedded();
     let (mut found, mut checked) = (BTreeSet::new(), 0);
-    for entry in catalog.kinds() {
+    for entry in catalog.kinds().filter(|entry| entry.manager.is_arm()) {
         let kind = catalog.kind(&entry.group, &entry.kind).unwrap();
         for version in kind.versions() {
             for n in 0..most_alternatives(version.spec()) {
@@ -273,7 +278,7 @@ fn any_part_makes_a_valid_body_and_status_in_every_version() {
     let seeds = || (0..count).chain(ONCE_FAILED);
     let catalog = Catalog::embedded();
     let mut found = BTreeSet::new();
-    for entry in catalog.kinds() {
+    for entry in catalog.kinds().filter(|entry| entry.manager.is_arm()) {
         let kind = catalog.kind(&entry.group, &entry.kind).unwrap();
         for version in kind.versions() {
             for seed in seeds() {

@@ -36,7 +36,8 @@ fn to_value(entry: &KindEntry) -> Value {
         "group": entry.group,
         "kind": entry.kind,
         "plural": entry.plural,
-        "armType": entry.arm_type,
+        "armType": entry.manager.is_arm().then_some(&entry.arm_type),
+        "manager": entry.manager,
         "storageVersion": entry.storage_version(),
         "versions": versions,
         "secrets": exports(entry, true),
@@ -58,7 +59,7 @@ fn table(out: Out<'_>, kinds: &[&KindEntry]) -> Result<()> {
     table.load_style(NOTHING).set_header(["GROUP", "KIND", "ARM TYPE", "VERSIONS"]);
     for entry in kinds {
         let lines: Vec<String> = versions(entry).chunks(3).map(|some| some.join(", ")).collect();
-        table.add_row([entry.group.as_str(), &entry.kind, &entry.arm_type, &lines.join(",\n")]);
+        table.add_row([entry.group.as_str(), &entry.kind, entry.belongs_to(), &lines.join(",\n")]);
     }
     for line in table.lines() {
         writeln!(out, "{}", line.trim_end()).context("failed to print")?;
@@ -86,7 +87,7 @@ fn markdown(out: Out<'_>, kinds: &[&KindEntry]) -> Result<()> {
             let maps = exports(entry, false).into_iter().map(str::to_owned);
             let all: Vec<String> = secrets.chain(maps).collect();
             let versions = versions(entry).join(", ");
-            writeln!(out, "| {} | {} | {versions} | {} |", entry.kind, entry.arm_type, all.join(", "))?;
+            writeln!(out, "| {} | {} | {versions} | {} |", entry.kind, entry.belongs_to(), all.join(", "))?;
         }
         writeln!(out)?;
     }

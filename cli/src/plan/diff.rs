@@ -74,10 +74,13 @@ pub async fn plan(manifests: &Manifests, subscription: Option<&str>) -> Result<P
     let mut plan = Plan::default();
     for index in super::ordered(manifests, &mut planner, &mut plan.problems) {
         let request = super::step(manifests, &mut planner, &mut checker, index, &mut plan.problems);
-        let Some(request) = request else { continue };
+        let Some(mut request) = request else { continue };
         let live =
             read(&client, &identity, &request).await.with_context(|| format!("failed to read {}", request.object))?;
         if let Some(version) = manifests.resources[index].version() {
+            if let Some(live) = &live {
+                request.keep_children(version, live);
+            }
             let change = compare(version, &request, live.as_ref());
             if change != Change::None {
                 plan.changes.push(change);

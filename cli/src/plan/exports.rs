@@ -26,6 +26,8 @@ pub(super) struct Writer {
 enum Source {
     /// A path in the status.
     Status(String),
+    /// The subscription in the id.
+    Subscription,
     /// A CEL expression.
     Expression(String),
     /// Something that only Azure says.
@@ -40,10 +42,15 @@ impl Exports {
             for (secret, field, expressions) in
                 [(true, "secrets", "secretExpressions"), (false, "configMaps", "configMapExpressions")]
             {
+                // Entra's kinds spell it their own way.
+                let field = if operator[field].is_null() && !secret { "configmaps" } else { field };
                 for (export, to) in operator[field].as_object().into_iter().flatten() {
                     let known = resource.kind.entry().exports.iter().find(|e| e.secret == secret && e.name == *export);
-                    let path = known.and_then(|e| e.source.strip_prefix("status:"));
-                    let source = path.map_or(Source::Action, |path| Source::Status(path.to_owned()));
+                    let source = match known.and_then(|e| e.source.split_once(':')) {
+                        Some(("status", path)) => Source::Status(path.to_owned()),
+                        Some(("computed", "subscription of the id")) => Source::Subscription,
+                        _ => Source::Action,
+                    };
                     exports.add(resource, secret, to, Writer { resource: index, key: text(to, "key"), source });
                 }
                 for to in operator[expressions].as_array().into_iter().flatten() {
@@ -72,11 +79,14 @@ impl Writer {
     /// The value, if it can be told: from the spec, from the id, or from what Azure answered.
     pub(super) fn value(&self, resource: &Resource, id: Option<&ArmId>, live: Option<&Value>) -> Option<String> {
         let status = || live.and_then(|body| Some(resource.version()?.status(body)));
-        let at = |value: &Value, path: &str| {
-            value.pointer(&format!("/{}", path.replace('.', "/"))).and_then(Value::as_str).map(str::to_owned)
+        let at = |value: &Value, path: &str| match value.pointer(&format!("/{}", path.replace('.', "/"))) {
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(Value::Number(number)) => Some(number.to_string()),
+            _ => None,
         };
         match &self.source {
             Source::Status(path) => at(&status()?, path),
+            Source::Subscription => id?.subscription_id().map(str::to_owned),
             Source::Action => None,
             // Only plain paths: there is no CEL here.
             Source::Expression(expression) => match expression.trim().strip_prefix("self.")?.split_once('.')? {

@@ -13,13 +13,6 @@ use super::problem::{Place, Problem};
 use super::yaml::{self, Content, Node};
 use crate::suggest::{listed, nearest};
 
-/// Kinds of ASO that are no resources of ARM, so that nothing is to be planned for them.
-const NOT_ARM: [(&str, &str); 4] = [
-    ("dbformysql.azure.com", "User"),
-    ("dbforpostgresql.azure.com", "User"),
-    ("entra.azure.com", "SecurityGroup"),
-    ("sql.azure.com", "User"),
-];
 const POLICY: &str = "serviceoperator.azure.com/reconcile-policy";
 const TOP_LEVEL: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 /// An object that is a resource of Azure.
@@ -229,7 +222,7 @@ impl Manifests {
                     self.policies.insert(name, policy.to_owned());
                 }
             }
-            _ if !is_azure(group) || NOT_ARM.contains(&(group, &kind)) => {
+            _ if !is_azure(group) => {
                 self.skip(api_version.clone(), kind, place(""));
             }
             _ => {

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use flotilla_crds::body::KeyInput;
-use flotilla_crds::{ArmId, Catalog, NameContext, Owner, Resolved, SecretValue, Target};
+use flotilla_crds::{ArmId, Catalog, NameContext, Owner, Resolved, SecretValue, Target, Version};
 use serde_json::Value;
 
 use super::exports::Exports;
@@ -62,6 +62,14 @@ impl Request {
     /// Path and query.
     pub fn url(&self) -> String {
         format!("{}?api-version={}", self.id, self.api_version)
+    }
+
+    /// Takes over what the operator reads before it writes: lists of children, which a PUT without them would delete.
+    pub fn keep_children(&mut self, version: &Version, live: &Value) {
+        if self.method == "PUT" {
+            version.keep_children(&mut self.body, live);
+            version.keep_children(&mut self.shown, live);
+        }
     }
 
     /// Whether its path has parts that are not known yet.
@@ -119,6 +127,13 @@ impl<'a> Planner<'a> {
         let manifests = self.manifests;
         let resource = &manifests.resources[index];
         let mut problems = Vec::new();
+        let entry = resource.kind.entry();
+        if !entry.manager.is_arm() {
+            let message =
+                format!("{} objects belong to {} and make no request to ARM", entry.kind, entry.manager.noun());
+            problems.push(Problem::error(resource.place("kind"), message).of(resource.label()).note());
+            return (None, problems);
+        }
         let id = match self.id(resource, &mut problems) {
             Ok(id) => id,
             Err(problem) => {
@@ -207,6 +222,10 @@ impl<'a> Planner<'a> {
     fn id(&self, resource: &Resource, problems: &mut Vec<Problem>) -> Result<ArmId, Box<Problem>> {
         let kind = &resource.kind;
         let refuse = |field: &str, message: String| Box::new(resource.error(field, message));
+        if !kind.entry().manager.is_arm() {
+            return Err(refuse("kind", format!("{} objects have no ARM id", kind.name())));
+        }
+        let mut owner_type = None;
         let owner = match owner(resource) {
             None => None,
             Some(Target::ArmId(id)) => {
@@ -221,11 +240,16 @@ impl<'a> Planner<'a> {
                 return Err(refuse("spec.owner", why));
             }
             Some(Target::Object { group, kind, name }) => {
+                owner_type = Catalog::embedded().entry(&group, &kind).map(|entry| entry.arm_type.as_str());
                 Some(self.object(resource, "spec.owner", &group, &kind, &name, problems)?)
             }
         };
         let name = self.name(resource)?;
-        kind.arm_id(owner.as_ref(), &self.subscription, &name).map_err(|e| refuse("spec.owner", e.to_string()))
+        let id = match (&owner, owner_type) {
+            (Some(owner), Some(owner_type)) => kind.arm_id_below(owner, owner_type, &name),
+            _ => kind.arm_id(owner.as_ref(), &self.subscription, &name),
+        };
+        id.map_err(|e| refuse("spec.owner", e.to_string()))
     }
 
     fn name(&self, resource: &Resource) -> Result<String, Box<Problem>> {
@@ -289,7 +313,11 @@ impl<'a> Planner<'a> {
     /// The id of an object of which nothing but the kind is known.
     fn unknown(&self, group: &str, kind: &str, depth: usize) -> ArmId {
         let nowhere = || ArmId::subscription(UNKNOWN);
-        let Some(kind) = Catalog::embedded().kind(group, kind).filter(|_| depth < 8) else { return nowhere() };
+        let Some(kind) =
+            Catalog::embedded().kind(group, kind).filter(|kind| depth < 8 && kind.entry().manager.is_arm())
+        else {
+            return nowhere();
+        };
         let owner = match kind.owner() {
             Owner::None => None,
             Owner::Kind { group, kind } => Some(self.unknown(&group, &kind, depth + 1)),

@@ -17,15 +17,14 @@ impl Version {
     /// Takes the child lists of `live`, the answer of a GET, over into a PUT body.
     ///
     /// Without what only a GET has: etags, which a service may check, states, and what is empty.
+    ///
+    /// As ASO does, such a body has `properties` even if nothing is in it.
     pub fn keep_children(&self, body: &mut Value, live: &Value) {
         for list in self.child_lists() {
-            let Some(children) = live.pointer(&format!("/properties/{list}")).filter(|children| !is_empty(children))
-            else {
-                continue;
-            };
             let Some(body) = body.as_object_mut() else { return };
             let properties = body.entry("properties").or_insert_with(|| Value::Object(Map::new()));
-            if let Some(properties) = properties.as_object_mut() {
+            let children = live.pointer(&format!("/properties/{list}")).filter(|children| !is_empty(children));
+            if let (Some(children), Some(properties)) = (children, properties.as_object_mut()) {
                 properties.insert(list.to_owned(), writable(children));
             }
         }

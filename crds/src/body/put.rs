@@ -1,7 +1,7 @@
 //! Spec to PUT body.
 //!
-//! Collections: one that is not set, or set and empty, is left out; groups whose PUT keeps what is not mentioned send null for it instead, and
-//! some fields are always sent (`catalog::Payload`). Everything else that is not set is left out.
+//! Collections: one that is not set, or set and empty, is left out; groups whose PUT keeps what is not mentioned send null for it instead (and an empty
+//! map as it is), and some fields are always sent (`catalog::Payload`). Everything else that is not set is left out.
 
 use serde_json::{Map, Value};
 
@@ -171,7 +171,10 @@ impl Writer<'_> {
                 let (last, object) = place(&field.arm, body).ok_or_else(wrong)?;
                 let is_empty = match &written {
                     Value::Array(items) => items.is_empty(),
-                    Value::Object(entries) => entries.is_empty() && field.shape.is_collection(),
+                    Value::Object(entries) => {
+                        let said = self.payload.nulls && field.shape != Shape::Identities;
+                        entries.is_empty() && field.shape.is_collection() && !said
+                    }
                     _ => false,
                 };
                 if !is_empty {
@@ -208,7 +211,7 @@ impl Writer<'_> {
             Shape::Integer { .. } | Shape::Integers(_) => {
                 fits(value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|f| f.fract() == 0.0))
             }
-            Shape::Number { .. } => fits(value.is_number()),
+            Shape::Number { .. } | Shape::Numbers(_) => fits(value.is_number()),
             Shape::Boolean => fits(value.is_boolean()),
             Shape::Any => Ok(value.clone()),
             Shape::AnyMap => fits(value.is_object()),

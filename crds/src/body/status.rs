@@ -1,7 +1,7 @@
 //! GET body to status.
 //!
-//! What the status's schema would refuse (a value of another type, null) is left out, so that an answer with a surprise in one property costs that
-//! property and not the whole status.
+//! What the status's schema would refuse (a value of another type, null, what is out of bounds where the status is checked) is left out, so that an
+//! answer with a surprise in one property costs that property, or the object that requires it, and not the whole status.
 
 use serde_json::{Map, Value};
 
@@ -56,24 +56,37 @@ fn look_up<'a>(body: &'a Value, path: &[Box<str>]) -> Option<&'a Value> {
 fn one(shape: &Shape, value: &Value) -> Option<Value> {
     let fits = |fits: bool| fits.then(|| value.clone());
     match shape {
-        Shape::Object(members) => value.is_object().then(|| Value::Object(object(members, value))),
+        Shape::Object(members) => {
+            let status = value.is_object().then(|| object(members, value))?;
+            let whole = members.fields.iter().all(|f| !f.required || status.contains_key(&*f.name));
+            whole.then_some(Value::Object(status))
+        }
         Shape::Map(item) => {
             let entries = value.as_object()?.iter();
             Some(entries.filter_map(|(key, value)| Some((key.clone(), one(item, value)?))).collect())
         }
         Shape::List { item, .. } => Some(value.as_array()?.iter().filter_map(|value| one(item, value)).collect()),
-        Shape::String { .. } | Shape::Enum(_) => match value {
+        Shape::Enum(values) => fits(value.as_str().is_some_and(|text| values.iter().any(|v| **v == *text))),
+        Shape::String { min, max, .. } if min.is_some() || max.is_some() => {
+            let length = value.as_str()?.chars().count() as u64;
+            fits(min.is_none_or(|min| length >= min) && max.is_none_or(|max| length <= max))
+        }
+        Shape::String { .. } => match value {
             // Some services answer with a number where their description says string.
             Value::Number(number) => Some(Value::String(number.to_string())),
             value => value.is_string().then(|| value.clone()),
         },
+        Shape::Integer { min, max } if min.is_some() || max.is_some() => {
+            let number = value.as_i64()?;
+            fits(min.is_none_or(|min| number >= min) && max.is_none_or(|max| number <= max))
+        }
         Shape::Integer { .. } | Shape::Integers(_) => match value.as_f64() {
             _ if value.is_i64() || value.is_u64() => Some(value.clone()),
             #[expect(clippy::cast_possible_truncation, reason = "whole and in range, as just compared")]
             Some(float) if float.fract() == 0.0 && float.abs() < 9e15 => Some(Value::from(float as i64)),
             _ => None,
         },
-        Shape::Number { .. } => fits(value.is_number()),
+        Shape::Number { .. } | Shape::Numbers(_) => fits(value.is_number()),
         Shape::Boolean => fits(value.is_boolean()),
         Shape::Any => fits(!value.is_null()),
         Shape::AnyMap | Shape::SecretMap => fits(value.is_object()),

@@ -173,12 +173,13 @@ pub(super) fn emit_own(schema: &Schema) -> Value {
     Value::Object(out)
 }
 
-/// The union's structure with what one version demands of it. Below a property that the version does not have nothing is demanded.
-pub(super) fn emit(union: &Schema, own: Option<&Schema>, advice: &Advice<'_>) -> Value {
-    emit_at(union, own, advice, &mut Vec::new())
+/// The union's structure with what one version demands of it. Below a property that the version does not have nothing is demanded. Without advice,
+/// such a property is not refused.
+pub(super) fn emit(union: &Schema, own: &Schema, advice: Option<&Advice<'_>>) -> Value {
+    emit_at(union, Some(own), advice, &mut Vec::new())
 }
 
-fn emit_at<'a>(union: &'a Schema, own: Option<&Schema>, advice: &Advice<'_>, path: &mut Vec<&'a str>) -> Value {
+fn emit_at<'a>(union: &'a Schema, own: Option<&Schema>, advice: Option<&Advice<'_>>, path: &mut Vec<&'a str>) -> Value {
     let Some(own) = own else { return emit_plain(union) };
     let mut out = Map::new();
     let descend = |segment: &'a str, union: &'a Schema, path: &mut Vec<&'a str>| {
@@ -205,7 +206,9 @@ fn emit_at<'a>(union: &'a Schema, own: Option<&Schema>, advice: &Advice<'_>, pat
         _ => out = structure(union, &mut emit_plain),
     }
     checks(own, &mut out);
-    rules::add(union, own, advice, path, &mut out);
+    if let Some(advice) = advice {
+        rules::add(union, own, advice, path, &mut out);
+    }
     Value::Object(out)
 }
 

@@ -12,7 +12,8 @@ const ARM_ID: &str = "(?i)(^(/subscriptions/([^/]+)(/resourcegroups/([^/]+))?)?/
 
 pub(super) fn spec(version: &Version) -> Schema {
     let mut schema = object(version.spec());
-    if !matches!(version.name_rule(), NameRule::Fixed(_)) {
+    let manager = version.entry().manager;
+    if manager.is_arm() && !matches!(version.name_rule(), NameRule::Fixed(_)) {
         let mut name = Schema::string();
         if let Some(Node::String { pattern, min, max }) = version.name_node() {
             name = string_checks(name, pattern.as_deref(), *min, *max);
@@ -27,6 +28,9 @@ pub(super) fn spec(version: &Version) -> Schema {
     }
     match owner(version) {
         Owner::None => {}
+        Owner::Kind { .. } if !manager.owner_by_id() => {
+            schema.required("owner", Schema::strings(&[], &["name"]));
+        }
         Owner::Kind { .. } => {
             let mut owner = Schema::strings(&["name"], &[]);
             owner.property("armId", arm_id());
@@ -38,7 +42,9 @@ pub(super) fn spec(version: &Version) -> Schema {
             schema.required("owner", owner);
         }
     }
-    schema.property("operatorSpec", operator_spec(version));
+    if manager.is_arm() {
+        schema.property("operatorSpec", operator_spec(version));
+    }
     schema
 }
 
@@ -110,6 +116,7 @@ fn of(shape: &Shape) -> Schema {
         Shape::String { pattern, min, max } => string_checks(Schema::string(), pattern.as_deref(), *min, *max),
         Shape::Enum(values) => Schema::string().check("enum", json!(values)),
         Shape::Integers(values) => Schema::of(Structure::Integer(None)).check("enum", json!(values)),
+        Shape::Numbers(values) => Schema::of(Structure::Number).check("enum", json!(values)),
         Shape::Integer { min, max } => bounds(Schema::of(Structure::Integer(None)), "minimum", *min, "maximum", *max),
         Shape::Number { min, max } => bounds(Schema::of(Structure::Number), "minimum", *min, "maximum", *max),
         Shape::Boolean => Schema::of(Structure::Boolean),

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use super::Error;
 use super::embedded::{self, Fate, Met};
-use super::facts::{About, Fact, Facts, NewType, Side};
+use super::facts::{About, Added, Fact, Facts, NewType, Side};
 use super::raw::{File, Ordered, RawProp, RawType, Ref, Resource};
+use super::types::OwnTypes;
 use crate::graph::{Case, Flags, Node, NodeId, Prop};
 
 /// Adds the nodes of a resource's body and returns its root.
@@ -13,11 +14,12 @@ pub(super) fn root(
     file: &File,
     resource: &Resource,
     facts: &Facts,
+    own: &OwnTypes,
     about: &About<'_>,
     nodes: &mut Vec<Node>,
 ) -> Result<NodeId, Error> {
     let name = format!("{}@{}", resource.arm_type, resource.api_version);
-    let mut converter = Converter { file, resource, facts, about, nodes, done: HashMap::new(), name };
+    let mut converter = Converter { file, resource, facts, own, about, nodes, done: HashMap::new(), name };
     let context = Context { level: Level::Body, read_only: false, sensitive: false };
     converter.node(resource.body, context)
 }
@@ -43,6 +45,17 @@ enum Level {
     Deeper,
 }
 
+impl Level {
+    /// The level of a property of an object on this one.
+    fn below(self, property: &str) -> Self {
+        match self {
+            Self::Body if property == "properties" => Self::Properties,
+            Self::Properties => Self::First,
+            _ => Self::Deeper,
+        }
+    }
+}
+
 /// A published object: its place in the file, its name and its properties.
 type ObjectType<'a> = (Ref, &'a str, &'a Ordered<RawProp>);
 
@@ -50,6 +63,7 @@ struct Converter<'a> {
     file: &'a File,
     resource: &'a Resource,
     facts: &'a Facts,
+    own: &'a OwnTypes,
     about: &'a About<'a>,
     nodes: &'a mut Vec<Node>,
     done: HashMap<(Ref, Context), NodeId>,
@@ -129,7 +143,7 @@ impl Converter<'_> {
             RawType::IntegerType { min_value, max_value } => Node::Integer { min: *min_value, max: *max_value },
             RawType::BooleanType {} => Node::Boolean,
             RawType::AnyType {} | RawType::NullType {} => Node::Any,
-            RawType::ResourceType { .. } | RawType::ResourceFunctionType {} => {
+            RawType::ResourceType { .. } | RawType::ResourceFunctionType { .. } => {
                 return Err(self.fail(format!("type {} is a resource and can't be nested", reference.0)));
             }
         })
@@ -222,11 +236,7 @@ impl Converter<'_> {
         let named = properties.0.iter().any(|(n, _)| n == "name" || n == "etag");
         let mut props = Vec::new();
         for (name, raw) in &properties.0 {
-            let level = match context.level {
-                Level::Body if name == "properties" => Level::Properties,
-                Level::Properties => Level::First,
-                _ => Level::Deeper,
-            };
+            let level = context.level.below(name);
             let read_only = context.read_only || Flags(raw.flags).has(Flags::READ_ONLY);
             let sensitive = context.sensitive || self.is_sensitive_object(raw.node)?;
             let mut prop = Prop {
@@ -251,7 +261,52 @@ impl Converter<'_> {
             self.apply_facts(of, &mut prop);
             props.push(prop);
         }
+        self.add_props(of, context, &mut props)?;
+        if self.facts.about(self.about, of, "*").any(|fact| *fact == Fact::Checked) {
+            for prop in &mut props {
+                prop.flags = prop.flags.with(Flags::STATUS_CHECKED);
+            }
+        }
         Ok(props)
+    }
+
+    /// Adds the properties that only our tables know. One that the type data have too stands beside it, for the other side.
+    fn add_props(&mut self, of: &str, context: Context, props: &mut Vec<Prop>) -> Result<(), Error> {
+        let facts = self.facts;
+        for (name, side, added) in facts.added(self.about, of) {
+            let level = context.level.below(name);
+            let node = match added {
+                Added::Plain(plain) => {
+                    let any = self.add(Node::Any);
+                    self.retype(any, *plain)
+                }
+                Added::Own(own) => self.own_type(own, Context { level, ..context })?,
+            };
+            let flags = match side {
+                Side::Both => Flags(0),
+                Side::Spec => Flags::NOT_IN_STATUS,
+                Side::Status => Flags::NOT_IN_SPEC,
+            };
+            props.push(Prop { name: name.into(), flags, node, rename: None });
+        }
+        Ok(())
+    }
+
+    /// The node of a type of our own.
+    fn own_type(&mut self, name: &str, context: Context) -> Result<NodeId, Error> {
+        let found = self.own.find(self.about.group, name);
+        let (file, at) = found.ok_or_else(|| self.fail(format!("our own types have no {name}")))?;
+        let mut converter = Converter {
+            file,
+            resource: self.resource,
+            facts: self.facts,
+            own: self.own,
+            about: self.about,
+            nodes: self.nodes,
+            done: HashMap::new(),
+            name: self.name.clone(),
+        };
+        converter.node(at, context)
     }
 
     fn apply_facts(&mut self, of: &str, prop: &mut Prop) {
@@ -303,7 +358,8 @@ impl Converter<'_> {
                     flags
                 }
                 Fact::Flatten => flags.with(Flags::FLATTEN),
-                Fact::Prune(_) | Fact::Keep | Fact::Whole => flags,
+                Fact::Checked => flags.with(Flags::STATUS_CHECKED),
+                Fact::Prune(_) | Fact::Keep | Fact::Whole | Fact::Add(..) => flags,
             };
         }
     }

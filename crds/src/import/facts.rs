@@ -81,6 +81,18 @@ pub(super) enum Fact {
     Keep,
     /// An object that is replaced by its members.
     Flatten,
+    /// A property that the type data do not have.
+    Add(Side, Added),
+    /// The status is checked as the spec is: of the property and all below it; of a type (whatever the property), all its properties.
+    Checked,
+}
+
+/// What an added property holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Added {
+    Plain(NewType),
+    /// A type of the group's own table.
+    Own(String),
 }
 
 /// A type that a fact gives.
@@ -106,6 +118,8 @@ struct Row {
 /// All tables.
 pub(super) struct Facts {
     rows: HashMap<(String, String, String), Vec<Row>>,
+    /// By group and type, the properties that are added to it, in the order of the table.
+    added: HashMap<(String, String), Vec<String>>,
 }
 
 impl Facts {
@@ -113,6 +127,7 @@ impl Facts {
     pub(super) fn read(folder: &Path) -> Result<Self, Error> {
         let fail = |source| Error::File { action: "list", path: folder.to_owned(), source };
         let mut rows: HashMap<_, Vec<Row>> = HashMap::new();
+        let mut added: HashMap<_, Vec<String>> = HashMap::new();
         let mut paths = Vec::new();
         for file in std::fs::read_dir(folder).map_err(fail)? {
             paths.push(file.map_err(fail)?.path());
@@ -128,11 +143,29 @@ impl Facts {
                 }
                 let place = format!("{group}.tsv:{line} {arm_type}.{property} {fact}");
                 let fact = parse(&fact, &value).map_err(fail)?;
+                if matches!(fact, Fact::Add(..)) {
+                    let properties: &mut Vec<String> = added.entry((group.clone(), arm_type.clone())).or_default();
+                    properties.retain(|known| *known != property);
+                    properties.push(property.clone());
+                }
                 let row = Row { kind, versions, fact, place, used: AtomicBool::new(false) };
                 rows.entry((group.clone(), arm_type, property)).or_default().push(row);
             }
         }
-        Ok(Self { rows })
+        Ok(Self { rows, added })
+    }
+
+    /// The properties that are added to a type, and the fact that says so.
+    pub(super) fn added<'a>(&'a self, about: &'a About<'_>, arm_type: &'a str) -> Vec<(&'a str, Side, &'a Added)> {
+        let key = (about.group.to_owned(), arm_type.to_owned());
+        let properties = self.added.get(&key).into_iter().flatten();
+        let facts = properties.flat_map(|property| {
+            self.about(about, arm_type, property).filter_map(move |fact| match fact {
+                Fact::Add(side, added) => Some((property.as_str(), *side, added)),
+                _ => None,
+            })
+        });
+        facts.collect()
     }
 
     /// The facts about a property, most general first.
@@ -214,22 +247,27 @@ fn parse(fact: &str, value: &str) -> Result<Fact, String> {
         "keep" => Fact::Keep,
         "whole" => Fact::Whole,
         "flatten" => Fact::Flatten,
+        "checked" => Fact::Checked,
+        "add" => Fact::Add(side, new_type(&valued()?).map_or_else(|| Added::Own(value.to_owned()), Added::Plain)),
         "type" => Fact::Type(
             side,
-            match value {
-                "number" => NewType::Number,
-                "integer" => NewType::Integer,
-                "string" => NewType::String,
-                "boolean" => NewType::Boolean,
-                "any" => NewType::Any,
-                "map" => NewType::AnyMap,
-                "list" => NewType::AnyList,
-                other => {
-                    return Err(format!("type {other:?} is none of number, integer, string, boolean, any, map, list"));
-                }
-            },
+            new_type(value)
+                .ok_or_else(|| format!("type {value:?} is none of number, integer, string, boolean, any, map, list"))?,
         ),
         other => return Err(format!("there is no fact {other:?}")),
+    })
+}
+
+fn new_type(name: &str) -> Option<NewType> {
+    Some(match name {
+        "number" => NewType::Number,
+        "integer" => NewType::Integer,
+        "string" => NewType::String,
+        "boolean" => NewType::Boolean,
+        "any" => NewType::Any,
+        "map" => NewType::AnyMap,
+        "list" => NewType::AnyList,
+        _ => return None,
     })
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{Error, table};
 use crate::catalog::{Export, KindEntry, Payload};
+use crate::manager::Manager;
 use crate::names;
 
 /// A kind that the catalog shall hold.
@@ -30,7 +31,8 @@ pub(super) fn read(data: &Path) -> Result<Vec<Wanted>, Error> {
     for (line, cells) in table(&path, 6)? {
         let [group, kind, plural, arm_type, versions, hub] = cells.try_into().unwrap_or_default();
         let fail = |rule: String| Error::Line { path: path.clone(), line, rule };
-        let versions = versions.split(',').map(|v| version(v).map_err(fail)).collect::<Result<Vec<_>, _>>()?;
+        let manager = Manager::parse(arm_type.split('/').next().unwrap_or_default()).unwrap_or_default();
+        let versions = versions.split(',').map(|v| version(v, manager).map_err(fail)).collect::<Result<Vec<_>, _>>()?;
         if !versions.iter().any(|v| v.name == hub) {
             return Err(fail(format!("the hub {hub} is none of the versions")));
         }
@@ -39,6 +41,7 @@ pub(super) fn read(data: &Path) -> Result<Vec<Wanted>, Error> {
             kind,
             plural,
             arm_type,
+            manager,
             hub,
             versions: Vec::new(),
             exports: Vec::new(),
@@ -54,7 +57,11 @@ pub(super) fn read(data: &Path) -> Result<Vec<Wanted>, Error> {
     Ok(wanted)
 }
 
-fn version(cell: &str) -> Result<WantedVersion, String> {
+fn version(cell: &str, manager: Manager) -> Result<WantedVersion, String> {
+    if !manager.is_arm() {
+        let name = || cell.to_owned();
+        return Ok(WantedVersion { name: name(), api_version: name(), types_of: name() });
+    }
     let (name, types_of) = cell.split_once('~').map_or((cell, None), |(n, t)| (n, Some(t)));
     let api_version = names::api_version(name).ok_or_else(|| format!("version {name} does not name an api-version"))?;
     let types_of = types_of.map_or_else(|| api_version.clone(), str::to_owned);
@@ -110,6 +117,10 @@ pub(super) fn link_owners(wanted: &mut [Wanted]) {
         .map(|w| (w.entry.arm_type.to_ascii_lowercase(), w.entry.group.clone(), w.entry.kind.clone()))
         .collect();
     for kind in wanted {
+        if !kind.entry.manager.is_arm() {
+            kind.entry.owner = kind.entry.manager.owner().map(|(group, kind)| (group.to_owned(), kind.to_owned()));
+            continue;
+        }
         let arm_type = kind.entry.arm_type.to_ascii_lowercase();
         let parent = arm_type.rsplit_once('/').map_or("", |(parent, _)| parent);
         kind.entry.owner = if parent.contains('/') {

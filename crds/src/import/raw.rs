@@ -59,7 +59,12 @@ pub(super) enum RawType {
         #[serde(default)]
         writable_scopes: u32,
     },
-    ResourceFunctionType {},
+    ResourceFunctionType {
+        name: String,
+        resource_type: String,
+        api_version: String,
+        output: Ref,
+    },
 }
 
 #[derive(Debug, Deserialize)]
@@ -178,6 +183,8 @@ impl File {
 pub(super) struct Library {
     files: HashMap<(String, String), Vec<PathBuf>>,
     read: HashMap<PathBuf, Arc<File>>,
+    /// Files that are not in the folder.
+    own: HashMap<PathBuf, Arc<File>>,
 }
 
 impl Library {
@@ -204,20 +211,54 @@ impl Library {
         for paths in files.values_mut() {
             paths.sort();
         }
-        Ok(Self { files, read: HashMap::new() })
+        Ok(Self { files, read: HashMap::new(), own: HashMap::new() })
+    }
+
+    fn file(&mut self, path: &Path) -> Result<Arc<File>, Error> {
+        if let Some(file) = self.own.get(path).or_else(|| self.read.get(path)) {
+            return Ok(Arc::clone(file));
+        }
+        let file = Arc::new(File::read(path)?);
+        self.read.insert(path.to_owned(), Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// Adds a file that is not in the folder, for the resource types that it has.
+    pub(super) fn add(&mut self, file: &Arc<File>) {
+        for resource in &file.resources {
+            let key = (provider(&resource.arm_type), resource.api_version.to_ascii_lowercase());
+            self.files.entry(key).or_default().push(file.path.clone());
+        }
+        self.own.insert(file.path.clone(), Arc::clone(file));
+    }
+
+    /// The answer of a resource type's POST action.
+    pub(super) fn action(&mut self, of: &str, version: &str, action: &str) -> Result<Option<(Arc<File>, Ref)>, Error> {
+        let paths = self.files.get(&(provider(of), version.to_ascii_lowercase())).cloned().unwrap_or_default();
+        for path in paths {
+            let file = self.file(&path)?;
+            let found = file.types.iter().find_map(|raw| match raw {
+                RawType::ResourceFunctionType { name, resource_type, api_version, output } => {
+                    (name == action && resource_type.eq_ignore_ascii_case(of) && api_version == version)
+                        .then_some(*output)
+                }
+                _ => None,
+            });
+            if let Some(output) = found {
+                return Ok(Some((file, output)));
+            }
+        }
+        Ok(None)
     }
 
     /// The file and resource type, whose letter case does not matter. Where several files have it, one in which it can be written wins, then the
     /// first by path.
     pub(super) fn find(&mut self, arm_type: &str, api_version: &str) -> Result<Option<(Arc<File>, Resource)>, Error> {
-        let provider = arm_type.split('/').next().unwrap_or_default().to_ascii_lowercase();
-        let paths = self.files.get(&(provider, api_version.to_ascii_lowercase())).cloned().unwrap_or_default();
+        let paths =
+            self.files.get(&(provider(arm_type), api_version.to_ascii_lowercase())).cloned().unwrap_or_default();
         let mut best: Option<(Arc<File>, Resource)> = None;
         for path in paths {
-            let file = match self.read.get(&path) {
-                Some(file) => Arc::clone(file),
-                None => Arc::clone(self.read.entry(path.clone()).or_insert(Arc::new(File::read(&path)?))),
-            };
+            let file = self.file(&path)?;
             let found = file
                 .resources
                 .iter()
@@ -232,7 +273,7 @@ impl Library {
     }
 }
 
-fn list(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+pub(super) fn list(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let fail = |source| Error::File { action: "list", path: folder.to_owned(), source };
     if !folder.is_dir() {
         return Ok(Vec::new());
@@ -243,6 +284,10 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     }
     paths.sort();
     Ok(paths)
+}
+
+fn provider(arm_type: &str) -> String {
+    arm_type.split('/').next().unwrap_or_default().to_ascii_lowercase()
 }
 
 fn name(path: &Path) -> String {

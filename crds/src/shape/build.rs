@@ -15,12 +15,12 @@ const MAX_VISITS: usize = 2;
 
 /// The fields of a spec, less azureName, owner and operatorSpec.
 pub(crate) fn spec(graph: &Graph, root: NodeId) -> Object {
-    Builder { graph, side: Side::Spec, path: Vec::new() }.root(root)
+    Builder { graph, side: Side::Spec, checked: true, path: Vec::new() }.root(root, false)
 }
 
-/// The fields of a status, less the conditions.
-pub(crate) fn status(graph: &Graph, root: NodeId) -> Object {
-    Builder { graph, side: Side::Status, path: Vec::new() }.root(root)
+/// The fields of a status, less the conditions. What ARM returns of every resource is in it whether the type has it or not.
+pub(crate) fn status(graph: &Graph, root: NodeId, of_arm: bool) -> Object {
+    Builder { graph, side: Side::Status, checked: false, path: Vec::new() }.root(root, of_arm)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,16 +32,18 @@ enum Side {
 struct Builder<'a> {
     graph: &'a Graph,
     side: Side,
+    /// Whether values are restricted here: in a spec everywhere, in a status where a fact says so.
+    checked: bool,
     /// The objects that are being built, outermost first.
     path: Vec<NodeId>,
 }
 
 impl Builder<'_> {
-    fn root(mut self, root: NodeId) -> Object {
+    fn root(mut self, root: NodeId, with_envelope: bool) -> Object {
         self.path.push(root);
         let place = Place { at_root: true, in_properties: false, in_root_union: false };
         let mut object = self.members(root, place).unwrap_or_default();
-        if self.side == Side::Status {
+        if with_envelope {
             // The alternatives of a body that is a union have id and type themselves.
             let is_union = matches!(self.graph.node(root), Node::Union { .. });
             for &name in if is_union { &["name"][..] } else { &["id", "name", "type"] } {
@@ -185,28 +187,30 @@ impl Builder<'_> {
     }
 
     fn add_one(&mut self, object: &mut Object, prop: &Prop) {
+        let outside = self.checked;
+        self.checked |= prop.flags.has(Flags::STATUS_CHECKED);
+        self.add_checked(object, prop);
+        self.checked = outside;
+    }
+
+    fn add_checked(&mut self, object: &mut Object, prop: &Prop) {
         let spec = self.side == Side::Spec;
         let flags = prop.flags;
         let arm = vec![prop.name.clone()];
-        let required = spec && flags.has(Flags::REQUIRED) && !flags.has(Flags::OPTIONAL);
+        let required = self.checked && flags.has(Flags::REQUIRED) && !flags.has(Flags::OPTIONAL);
         if spec
             && flags.has(Flags::REFERENCE)
             && let Some((shape, many)) = self.reference(prop.node, flags)
         {
             let name = prop.renamed("spec").map_or_else(|| names::reference(&prop.name, many), str::to_owned).into();
             if flags.has(Flags::COMPAT) {
-                let role = Role::InsteadOf(prop.name.clone());
                 if let Some(plain) = self.shape(prop.node, Flags::default(), &prop.name) {
-                    let field = Field {
-                        name: prop.name.clone(),
-                        arm: arm.clone(),
-                        required: false,
-                        shape: plain,
-                        role: Role::Value,
-                    };
+                    let field =
+                        Field { name: prop.name.clone(), arm: arm.clone(), required, shape: plain, role: Role::Value };
                     push(object, field);
                 }
-                push(object, Field { name, arm, required: false, shape, role });
+                // Both may be set; the reference comes later, so it wins.
+                push(object, Field { name, arm, required, shape, role: Role::Value });
             } else {
                 push(object, Field { name, arm, required, shape, role: Role::Value });
             }
@@ -292,29 +296,32 @@ impl Builder<'_> {
                 object.filter(|o| !o.fields.is_empty() || !spec && stated).map(Shape::Object)
             }
             Node::Array { item, min, max } => {
-                let (min, max) = if spec { (*min, *max) } else { (None, None) };
+                let (min, max) = if self.checked { (*min, *max) } else { (None, None) };
                 self.shape(*item, flags.without(Flags::FROM_CONFIG), "").map(|item| Shape::List {
                     item: Box::new(item),
                     min,
                     max,
                 })
             }
-            Node::Enum { values, .. } if spec && !flags.has(Flags::ANY_VALUE) => {
+            Node::Enum { values, .. } if self.checked && !flags.has(Flags::ANY_VALUE) => {
                 let mut values = values.clone();
                 values.sort();
                 Some(Shape::Enum(values))
             }
-            Node::String { pattern, min, max } if spec => {
+            Node::String { pattern, min, max } if self.checked => {
                 Some(Shape::String { pattern: pattern.clone(), min: *min, max: *max })
             }
             Node::Enum { .. } | Node::String { .. } => Some(Shape::String { pattern: None, min: None, max: None }),
-            Node::Integers(values) if spec => Some(Shape::Integers(values.clone())),
-            Node::Integer { min, max } if spec => Some(Shape::Integer { min: *min, max: *max }),
+            Node::Integers(values) if self.checked && flags.has(Flags::STATUS_NUMBER) => {
+                Some(Shape::Numbers(values.clone()))
+            }
+            Node::Integers(values) if self.checked => Some(Shape::Integers(values.clone())),
+            Node::Integer { min, max } if self.checked => Some(Shape::Integer { min: *min, max: *max }),
             Node::Integer { .. } | Node::Integers(_) if flags.has(Flags::STATUS_NUMBER) => {
                 Some(Shape::Number { min: None, max: None })
             }
             Node::Integer { .. } | Node::Integers(_) => Some(Shape::Integer { min: None, max: None }),
-            Node::Number { min, max } if spec => Some(Shape::Number { min: *min, max: *max }),
+            Node::Number { min, max } if self.checked => Some(Shape::Number { min: *min, max: *max }),
             Node::Number { .. } => Some(Shape::Number { min: None, max: None }),
             Node::Boolean => Some(Shape::Boolean),
             Node::Any => Some(Shape::Any),

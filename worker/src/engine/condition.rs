@@ -47,6 +47,8 @@ pub enum Reason {
     AzureResourceNotFound,
     /// The kind's resources can't be deleted in Azure.
     DeletionNotSupportedInAzure,
+    /// The kind is none of ARM's, and nobody brings its objects anywhere yet.
+    NotSupported,
     /// The spec can't be turned into a request.
     Failed,
     /// An error that is not ARM's.
@@ -69,6 +71,7 @@ impl Reason {
             Reason::WaitingForOwner => "WaitingForOwner",
             Reason::AzureResourceNotFound => "AzureResourceNotFound",
             Reason::DeletionNotSupportedInAzure => "DeletionNotSupportedInAzure",
+            Reason::NotSupported => "NotSupported",
             Reason::Failed => "Failed",
             Reason::UnknownError => "UnknownError",
             Reason::Code(code) => code,

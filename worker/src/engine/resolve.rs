@@ -77,10 +77,12 @@ pub async fn resolve(ctx: &Context, subject: &Subject<'_>) -> Result<Resolution,
     let uid = subject.object.uid().unwrap_or_default();
     let names = NameContext { namespace: &subject.id.namespace, name: &subject.id.name, uid: &uid };
     let name = subject.kind.arm_name(&names, spec).map_err(|error| wrong_spec(&format!("{error}."), resync))?;
-    let id = subject
-        .kind
-        .arm_id(owner_id.as_ref(), &identity.subscription, &name)
-        .map_err(|error| wrong_spec(&format!("{error}. Correct spec.owner."), resync))?;
+    let owner_type = |link: &OwnerLink| Some(&*ctx.catalog.entry(&link.id.kind.group, &link.id.kind.kind)?.arm_type);
+    let id = match (&owner_id, link.as_ref().and_then(owner_type)) {
+        (Some(owner), Some(owner_type)) => subject.kind.arm_id_below(owner, owner_type, &name),
+        _ => subject.kind.arm_id(owner_id.as_ref(), &identity.subscription, &name),
+    };
+    let id = id.map_err(|error| wrong_spec(&format!("{error}. Correct spec.owner."), resync))?;
     let mut desired = Desired {
         id: id.to_string(),
         intent: Intent {

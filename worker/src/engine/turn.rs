@@ -1,6 +1,7 @@
 //! One look at an object: gather, plan, apply, until nothing is left to do now.
 
 mod steps;
+mod unsupported;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -225,6 +226,9 @@ impl Turn<'_> {
 
     /// Plans and applies until the turn is over.
     async fn walk(&mut self) -> Result<Next, Break> {
+        if !self.kind.entry().manager.is_arm() {
+            return self.leave_alone(Timestamp::now()).await;
+        }
         if self.mind.unstored
             && let Some(handle) = self.mind.handle.clone()
         {
