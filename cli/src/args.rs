@@ -45,6 +45,10 @@ pub(crate) struct Coordinator {
     #[arg(long, env = "FLOTILLA_CRD_PATTERN", default_value = "", value_parser = parse_pattern, hide_default_value = true)]
     pub(crate) crd_pattern: Pattern,
 
+    /// How many versions of each kind are installed. What an object or a manager uses stays in any case.
+    #[arg(long, env = "FLOTILLA_CRD_VERSIONS", value_enum, default_value_t = CrdVersions::All)]
+    pub(crate) crd_versions: CrdVersions,
+
     /// Whether the leader installs and upgrades CRDs.
     #[arg(long, env = "FLOTILLA_CRD_MANAGEMENT", value_enum, default_value_t = CrdManagement::Auto)]
     pub(crate) crd_management: CrdManagement,
@@ -108,6 +112,15 @@ pub(crate) enum CrdManagement {
     Auto,
     /// Somebody else.
     None,
+}
+
+/// How many versions of each kind are installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CrdVersions {
+    /// All that the catalog serves.
+    All,
+    /// The newest that is no preview; takes less of the API server's memory.
+    Newest,
 }
 
 /// How log lines look.

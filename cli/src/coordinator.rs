@@ -1,11 +1,12 @@
 //! `flotilla coordinator`.
 
 use anyhow::{Context as _, Result};
+use flotilla_coordinator::crd_install::Versions;
 use flotilla_coordinator::{Config, Coordinator, Tls};
 use flotilla_crds::Pattern;
 use flotilla_worker::arm::client::Options as Client;
 
-use crate::args::{self, CrdManagement};
+use crate::args::{self, CrdManagement, CrdVersions};
 use crate::{cluster, stop, telemetry, tls};
 
 /// Runs until a signal asks it to stop.
@@ -19,6 +20,10 @@ pub(crate) async fn run(args: args::Coordinator) -> Result<()> {
     config.crd_pattern = match args.crd_management {
         CrdManagement::Auto => args.crd_pattern,
         CrdManagement::None => Pattern::default(),
+    };
+    config.crd_versions = match args.crd_versions {
+        CrdVersions::All => Versions::All,
+        CrdVersions::Newest => Versions::Newest,
     };
     config.budget.time_scale = Client::from_env(|name| std::env::var(name).ok())?.scale.factor();
     let coordinator = Coordinator::new(config);

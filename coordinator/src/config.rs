@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use flotilla_crds::Pattern;
 
+use crate::crd_install::Versions;
 use crate::server::Tls;
 use crate::{budget, election, fleet, kinds};
 
@@ -25,6 +26,8 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// The kinds to install.
     pub crd_pattern: Pattern,
+    /// How many versions of each.
+    pub crd_versions: Versions,
     /// Times of the election.
     pub election: election::Timers,
     /// Times of membership, hand-off and placement.
@@ -50,6 +53,7 @@ impl Config {
             advertise: None,
             tls: None,
             crd_pattern: Pattern::default(),
+            crd_versions: Versions::default(),
             election: election::Timers::default(),
             fleet: fleet::Settings::default(),
             budget: budget::Options::default(),

@@ -2,35 +2,57 @@
 //!
 //! It keeps true that every kind of the pattern, and every kind of ours or of ASO's that is installed already, has this
 //! version's CRD. What is unchanged is told by a hash on the CRD and costs no write. Nothing is ever deleted: a kind taken
-//! off the pattern keeps its CRD and its objects.
+//! off the pattern keeps its CRD and its objects, and a version that is in use keeps being served.
+//!
+//! *Flow.* One list of metadata, the policies, then the CRDs, several at once. A CRD counts as installed when it is served;
+//! its kind is looked for from then on, whatever becomes of the others.
+//! *Caveats.* An object may be written through a version between our look at the objects and the write of the CRD that
+//! drops this version. So a kind that lost versions is looked at again soon after, and gets those back that are in use.
 
+mod install;
+mod present;
+mod progress;
 mod render;
+mod serving;
+mod usage;
+mod versions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flotilla_crds::{Catalog, KindEntry, Pattern, admission};
+use futures::{StreamExt, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams};
 use kube::core::{GroupVersionKind, PartialObjectMeta};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 
+use self::install::Look;
+use self::progress::Progress;
 pub use self::render::HASH;
-use self::render::{hashed, is_managed, take_over, with_stored_versions};
+use self::render::{hash, hashed, is_managed};
+use self::serving::Serving;
+pub use self::versions::Versions;
 use crate::installed::Installed;
 use crate::metrics::Metrics;
 use crate::store::names::FIELD_MANAGER;
 
 /// Between two passes when all is well: a CRD that somebody deleted comes back.
 const PASS_EVERY: Duration = Duration::from_mins(10);
-/// After a pass with failures.
+/// After a pass with failures, or one that dropped versions.
 const AGAIN_AFTER: Duration = Duration::from_secs(15);
+/// How often objects of kinds that serve more than is asked for are looked at, whether they still use it.
+const LOOK_EVERY: Duration = Duration::from_hours(1);
 /// CRDs in one page of the list; only their metadata.
 const PAGE: u32 = 500;
-/// Progress is told so often.
-const TELL_EVERY: Duration = Duration::from_secs(5);
+/// CRDs on their way at a time, from our look until they are served. An installation takes the API server's CPU, so more of
+/// them take no less time, and the first are served later (docs/benchmarks.md).
+const AT_ONCE: usize = 32;
+/// Of them, those that are being printed and sent: each may take a few megabytes of ours.
+const SENDING: usize = 4;
 
 /// A kind or policy that could not be installed.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +67,15 @@ pub enum Error {
         name: String,
         /// Why.
         reason: String,
+    },
+    /// The cluster did not say which CRDs it serves.
+    #[error("failed to ask which CRDs are served")]
+    Discover(#[source] kube::Error),
+    /// The API server accepted it and does not serve it.
+    #[error("{name} was accepted, but is not served: the conditions in its status say why")]
+    NotServed {
+        /// The CRD.
+        name: String,
     },
     /// The API server refused it or was not reached.
     #[error("failed to install {name}")]
@@ -62,23 +93,37 @@ pub(crate) struct Installer {
     pub(crate) client: Client,
     pub(crate) catalog: &'static Catalog,
     pub(crate) pattern: Pattern,
+    pub(crate) versions: Versions,
     pub(crate) metrics: Metrics,
     pub(crate) installed: watch::Sender<Installed>,
 }
 
-/// What happened to one CRD.
+/// What happened to a CRD or a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
+    /// It was as it should be.
     Unchanged,
+    /// It was written.
     Written,
+}
+
+/// What an installer remembers from one pass to the next.
+#[derive(Default)]
+struct Memory {
+    /// CRDs whose objects are to be looked at in the next pass: versions were dropped, or no look was possible.
+    again: BTreeSet<String>,
+    /// When all kinds that serve more than is asked for were last looked at.
+    looked: Option<Instant>,
 }
 
 impl Installer {
     /// Makes pass after pass until dropped.
     pub(crate) async fn run(self) {
         self.warn_of_typing_errors();
+        let mut memory = Memory::default();
         loop {
-            let pause = match self.pass().await {
-                Ok(0) => PASS_EVERY,
+            let pause = match self.pass(&mut memory).await {
+                Ok(0) if memory.again.is_empty() => PASS_EVERY,
                 Ok(_) => AGAIN_AFTER,
                 Err(error) => {
                     tracing::warn!(error = &error as &dyn std::error::Error, "Did not install CRDs");
@@ -90,15 +135,15 @@ impl Installer {
     }
 
     fn warn_of_typing_errors(&self) {
-        let kinds = self.catalog.kinds().map(|entry| (entry.group.as_str(), entry.kind.as_str()));
-        for part in self.pattern.unused(&kinds) {
+        for part in self.pattern.unused(self.catalog) {
             tracing::warn!(pattern = part, "No kind matches this part of the CRD pattern");
         }
     }
 
     /// One look at everything. Returns how many could not be installed.
-    async fn pass(&self) -> Result<usize, Error> {
+    async fn pass(&self, memory: &mut Memory) -> Result<usize, Error> {
         let existing = self.existing().await?;
+        let serving = Serving::begin(self.client.clone()).await.map_err(Error::Discover)?;
         let first = !self.installed.borrow().complete;
         if first {
             self.installed.send_replace(Installed::seen(self.catalog, &existing));
@@ -108,37 +153,47 @@ impl Installer {
             .kinds()
             .filter(|entry| {
                 let ours = existing.get(&entry.crd_name()).is_some_and(is_managed);
-                ours || self.pattern.matches(&entry.group, &entry.kind)
+                ours || self.pattern.matches(entry)
             })
             .collect();
-        let (mut written, mut failed) = (0_usize, 0_usize);
-        let mut told = tokio::time::Instant::now();
-        for (done, entry) in wanted.iter().enumerate() {
+        let look = memory.looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY);
+        if look {
+            memory.looked = Some(Instant::now());
+        }
+        let again = std::mem::take(&mut memory.again);
+        let mut progress = Progress::begin(wanted.len(), first, self.metrics.clone());
+        // They come first: an object may be created as soon as its CRD is there.
+        for result in self.policies(&wanted).await {
+            progress.policy(result);
+        }
+        let sending = Semaphore::new(SENDING);
+        let mut steps = Vec::with_capacity(wanted.len());
+        for &entry in &wanted {
             let name = entry.crd_name();
-            match self.install(entry, existing.get(&name)).await {
-                Ok(Outcome::Unchanged) => self.metrics.crd_write("unchanged"),
-                Ok(Outcome::Written) => {
-                    written += 1;
-                    self.metrics.crd_write("written");
+            let look = if again.contains(&name) { Look::Again } else { Look::when(look) };
+            let (existing, serving, sending) = (existing.get(&name), &serving, &sending);
+            steps.push(async move {
+                let permit = sending.acquire().await;
+                let done = self.install(entry, existing, look).await;
+                drop(permit);
+                match done {
+                    Ok(_) if !serving.serves(&name).await => (name.clone(), Err(Error::NotServed { name })),
+                    done => (name, done),
                 }
-                Err(error) => {
-                    failed += 1;
-                    self.metrics.crd_write("failed");
-                    tracing::error!(crd = %name, error = &error as &dyn std::error::Error, "Did not install a CRD");
-                    continue;
-                }
+            });
+        }
+        let mut steps = stream::iter(steps).buffer_unordered(AT_ONCE);
+        while let Some((name, result)) = steps.next().await {
+            if let Ok(done) = &result
+                && done.look_again
+            {
+                memory.again.insert(name.clone());
             }
-            self.installed.send_if_modified(|installed| installed.names.insert(name));
-            if told.elapsed() >= TELL_EVERY {
-                told = tokio::time::Instant::now();
-                tracing::info!(done = done + 1, of = wanted.len(), written, failed, "Installing CRDs");
+            if progress.crd(&name, result.map(|done| done.outcome)) {
+                self.installed.send_if_modified(|installed| installed.names.insert(name));
             }
         }
-        failed += self.policies(&wanted).await;
-        if first || written + failed > 0 {
-            tracing::info!(crds = wanted.len(), written, failed, "Installed CRDs");
-        }
-        Ok(failed)
+        Ok(progress.end(self.versions))
     }
 
     async fn existing(&self) -> Result<BTreeMap<String, ObjectMeta>, Error> {
@@ -156,74 +211,20 @@ impl Installer {
         }
     }
 
-    async fn install(&self, entry: &KindEntry, existing: Option<&ObjectMeta>) -> Result<Outcome, Error> {
-        let name = entry.crd_name();
-        let (group, kind) = (entry.group.clone(), entry.kind.clone());
-        let catalog = self.catalog;
-        let failed = |reason: String| Error::Render { name: name.clone(), reason };
-        // Loaded for this one use: the catalog keeps nothing of it in memory.
-        let rendered = tokio::task::spawn_blocking(move || {
-            let kind = catalog.try_load(&group, &kind).ok_or_else(|| "the catalog does not have it".to_owned())?;
-            Ok::<_, String>(hashed(kind.map_err(|error| error.to_string())?.crd()))
-        });
-        let rendered = rendered.await.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
-        let hash = rendered["metadata"]["annotations"][HASH].as_str();
-        let current = existing.and_then(|metadata| metadata.annotations.as_ref()?.get(HASH)).map(String::as_str);
-        if current == hash && existing.is_some_and(is_managed) {
-            return Ok(Outcome::Unchanged);
-        }
-        let refused = |source| Error::Install { name: name.clone(), source: Box::new(source) };
-        let api: Api<DynamicObject> =
-            Api::all_with(self.client.clone(), &ApiResource::erase::<CustomResourceDefinition>(&()));
-        let Some(stored) = self.stored(&api, &name, existing).await.map_err(refused)? else {
-            apply(&api, &name, &rendered).await.map_err(refused)?;
-            return Ok(Outcome::Written);
-        };
-        let rendered = with_stored_versions(rendered, &stored);
-        match take_over(&rendered, &stored) {
-            // Server-side apply can't turn a conversion webhook off: fields that it needs belong to another manager.
-            Some(whole) => {
-                let whole: DynamicObject = serde_json::from_value(whole).map_err(|error| failed(error.to_string()))?;
-                let post = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-                api.replace(&name, &post, &whole).await.map_err(refused)?;
-            }
-            None => apply(&api, &name, &rendered).await.map_err(refused)?,
-        }
-        Ok(Outcome::Written)
-    }
-
-    async fn stored(
-        &self,
-        api: &Api<DynamicObject>,
-        name: &str,
-        existing: Option<&ObjectMeta>,
-    ) -> Result<Option<Value>, kube::Error> {
-        if existing.is_none() {
-            return Ok(None);
-        }
-        let stored = api.get_opt(name).await?;
-        stored.map(|crd| serde_json::to_value(crd).map_err(kube::Error::SerdeError)).transpose()
-    }
-
-    /// Installs the admission policies of these kinds. Returns how many could not be.
-    async fn policies(&self, wanted: &[&KindEntry]) -> usize {
-        let mut failed = 0;
+    /// Installs the admission policies of these kinds.
+    async fn policies(&self, wanted: &[&KindEntry]) -> Vec<Result<Outcome, Error>> {
+        let mut results = Vec::new();
         for policy in admission::policies(wanted.iter().copied()) {
             let policy = hashed(policy);
             let name = policy["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             let kind = policy["kind"].as_str().unwrap_or_default();
-            match self.policy(kind, &name, &policy).await {
-                Ok(Outcome::Unchanged) => self.metrics.crd_write("unchanged"),
-                Ok(Outcome::Written) => self.metrics.crd_write("written"),
-                Err(error) => {
-                    failed += 1;
-                    self.metrics.crd_write("failed");
-                    let error = Error::Install { name: format!("{kind} {name}"), source: Box::new(error) };
-                    tracing::error!(error = &error as &dyn std::error::Error, "Did not install an admission policy");
-                }
-            }
+            let result = self.policy(kind, &name, &policy).await;
+            results.push(result.map_err(|source| {
+                let name = format!("{kind} {name}");
+                Error::Install { name, source: Box::new(source) }
+            }));
         }
-        failed
+        results
     }
 
     async fn policy(&self, kind: &str, name: &str, policy: &Value) -> Result<Outcome, kube::Error> {
@@ -231,16 +232,11 @@ impl Installer {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &ApiResource::from_gvk(&gvk));
         let existing: Option<PartialObjectMeta<DynamicObject>> = api.get_metadata_opt(name).await?;
         let current = existing.and_then(|policy| policy.metadata.annotations?.remove(HASH));
-        if current.as_deref() == policy["metadata"]["annotations"][HASH].as_str() {
+        if current.as_deref() == hash(policy) {
             return Ok(Outcome::Unchanged);
         }
-        apply(&api, name, policy).await?;
+        let apply = PatchParams::apply(FIELD_MANAGER).force();
+        api.patch_metadata(name, &apply, &Patch::Apply(policy)).await?;
         Ok(Outcome::Written)
     }
-}
-
-/// Server-side apply. Only metadata comes back: a CRD can have a megabyte.
-async fn apply(api: &Api<DynamicObject>, name: &str, object: &Value) -> Result<(), kube::Error> {
-    api.patch_metadata(name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(object)).await?;
-    Ok(())
 }

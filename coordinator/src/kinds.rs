@@ -221,9 +221,9 @@ impl Discovery {
     }
 }
 
-/// How the API server names a kind, through its newest version.
+/// How the API server names a kind, through its storage version: which others it serves is a setting.
 fn resource(entry: &KindEntry) -> ApiResource {
-    let version = entry.versions.last().map_or_else(|| entry.storage_version(), |version| version.name.clone());
+    let version = entry.storage_version();
     ApiResource {
         group: entry.group.clone(),
         api_version: format!("{}/{version}", entry.group),

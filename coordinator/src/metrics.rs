@@ -31,6 +31,7 @@ pub struct Metrics {
     map_writes: Counter<u64>,
     fences: Counter<u64>,
     wakes: Counter<u64>,
+    crds: Gauge<u64>,
     crd_writes: Counter<u64>,
     kind_checks: Counter<u64>,
 }
@@ -71,6 +72,7 @@ impl Metrics {
             map_writes: counter("flotilla.coordinator.map_writes", "Writes of the shard map by result"),
             fences: counter("flotilla.coordinator.fences", "Attempts to take a worker's lease away, by result"),
             wakes: counter("flotilla.coordinator.wakes", "Wake-ups sent to workers"),
+            crds: gauge("flotilla.coordinator.crds", "CRDs that are to be installed, and those of them that are"),
             crd_writes: counter("flotilla.coordinator.crd_writes", "CRDs and admission policies handled, by result"),
             kind_checks: counter(
                 "flotilla.coordinator.kind_checks",
@@ -148,6 +150,11 @@ impl Metrics {
 
     pub(crate) fn woke(&self, count: usize) {
         self.wakes.add(count as u64, &[]);
+    }
+
+    pub(crate) fn crds(&self, installed: usize, wanted: usize) {
+        self.crds.record(installed as u64, &[KeyValue::new("state", "installed")]);
+        self.crds.record(wanted as u64, &[KeyValue::new("state", "wanted")]);
     }
 
     pub(crate) fn crd_write(&self, result: &'static str) {

@@ -229,9 +229,9 @@ impl Terms {
             reported: reports,
             kinds,
         };
-        let pattern = self.config.crd_pattern.clone();
+        let (pattern, versions) = (self.config.crd_pattern.clone(), self.config.crd_versions);
         tasks.spawn(discovery.run(map.is_none()));
-        tasks.spawn(Installer { client: self.client.clone(), catalog, pattern, metrics, installed }.run());
+        tasks.spawn(Installer { client: self.client.clone(), catalog, pattern, versions, metrics, installed }.run());
         tasks.spawn(watches::namespaces(self.client.clone(), namespaces));
         tasks.spawn(watches::references(self.client.clone(), wants, names));
         leader.run(inputs, stop.clone()).await

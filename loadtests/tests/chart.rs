@@ -29,7 +29,7 @@ const EVERYTHING: [&str; 5] = [
     "--values=values-ha.yaml",
     "--set=grafanaDashboards.enable=true,useWorkloadIdentityAuth=true,azureCASecret=ca,multitenant.enable=true",
     "--set=azureTargetNamespaces={chart-a,chart-b},otlpEndpoint=http://collector:4317,useJSONLogging=true",
-    "--set=azureClientSecret=s3cret,azureSyncPeriod=1h30m,defaultReconcilePolicy=skip,crdPattern=*.azure.com/*",
+    "--set=azureClientSecret=s3cret,azureSyncPeriod=1h30m,defaultReconcilePolicy=skip,crdPattern=*.azure.com/*,crdVersions=newest",
     "--set=priorityClassName=,serviceAccount.name=mine,allowMultiEnvManagement=true",
 ];
 
@@ -60,6 +60,7 @@ fn typing_errors_and_bad_values_are_refused() {
         ("azureSyncPeriod=hourly", "azureSyncPeriod"),
         ("azureResourceManagerEndpoint=http://arm", "azureResourceManagerEndpoint"),
         ("defaultReconcilePolicy=ignore", "defaultReconcilePolicy"),
+        ("crdVersions=oldest", "crdVersions"),
         ("terminationGracePeriodSeconds=10", "terminationGracePeriodSeconds"),
         ("tls.workerSecret=mine", "set both or none"),
     ] {
@@ -219,10 +220,10 @@ async fn a_fleet_lives_on_the_rights_and_certificates_it_gives() -> Result<()> {
 
 /// Rights that an object's ordinary life does not need, and who does.
 const RARE: [(&str, &str); 9] = [
-    ("flotilla-coordinator: create customresourcedefinitions", "asked for by the server when a patch creates"),
-    ("flotilla-coordinator: create validatingadmissionpolicies", "the same"),
+    ("flotilla-coordinator: create validatingadmissionpolicies", "asked for by the server when a patch creates"),
     ("flotilla-coordinator: create validatingadmissionpolicybindings", "the same"),
     ("flotilla-coordinator: get customresourcedefinitions", "upgrades, which look at the stored versions"),
+    ("flotilla-coordinator: update customresourcedefinitions", "upgrades"),
     ("flotilla-coordinator: delete leases", "workers that died long ago"),
     ("flotilla-coordinator: list configmaps", "objects that wait for one"),
     ("flotilla-coordinator: watch configmaps", "the same"),

@@ -1,13 +1,18 @@
-//! A CRD as it is written: with its hash, with stored versions of the past, and in place of one that has a webhook.
+//! A CRD as it is written: with our notes, with stored versions of the past, and in place of the one that is there.
 
 use std::collections::BTreeSet;
 
+use flotilla_crds::Kind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Annotation with the hash of what we rendered, so that an unchanged CRD is known from its metadata.
 pub const HASH: &str = "flotilla.dev/hash";
+/// Annotation with the versions that we serve, the storage version aside, joined by commas.
+pub(super) const SERVED: &str = "flotilla.dev/served-versions";
+/// Annotation with the versions that objects may be stored in beside the storage version, joined by commas.
+pub(super) const STORED: &str = "flotilla.dev/stored-versions";
 /// Label that ASO puts on its CRDs.
 const ASO: (&str, &str) = ("app.kubernetes.io/name", "azure-service-operator");
 
@@ -15,6 +20,14 @@ const ASO: (&str, &str) = ("app.kubernetes.io/name", "azure-service-operator");
 pub(super) fn is_managed(metadata: &ObjectMeta) -> bool {
     let label = metadata.labels.as_ref().and_then(|labels| labels.get(ASO.0));
     label.is_some_and(|value| value == ASO.1 || value == flotilla_crds::crd::LABEL.1)
+}
+
+/// The CRD of a kind with these versions, those that objects may be stored in, and our notes.
+pub(super) fn crd(kind: &Kind, served: &BTreeSet<String>, stored: &BTreeSet<String>) -> Value {
+    let names: Vec<&str> = served.iter().map(String::as_str).collect();
+    let mut crd = kind.crd_with(&names);
+    crd["metadata"]["annotations"][SERVED] = names.join(",").into();
+    hashed(with_stored_versions(crd, stored))
 }
 
 /// Puts the hash of an object on it.
@@ -25,50 +38,59 @@ pub(super) fn hashed(mut object: Value) -> Value {
     object
 }
 
+/// The hash that an object was given.
+pub(super) fn hash(object: &Value) -> Option<&str> {
+    object["metadata"]["annotations"][HASH].as_str()
+}
+
 /// Adds versions that objects may still be stored in: the API server refuses a CRD that lacks one. They are not served.
-pub(super) fn with_stored_versions(mut rendered: Value, existing: &Value) -> Value {
+fn with_stored_versions(mut rendered: Value, stored: &BTreeSet<String>) -> Value {
     let Some(versions) = rendered["spec"]["versions"].as_array_mut() else { return rendered };
-    let known: BTreeSet<String> =
-        versions.iter().filter_map(|version| version["name"].as_str()).map(str::to_owned).collect();
-    let stored = existing["status"]["storedVersions"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let storage = versions.iter().find(|version| version["storage"] == true).cloned();
-    for missing in stored.filter(|name| !known.contains(*name)) {
-        if let Some(mut version) = storage.clone() {
-            version["name"] = missing.into();
+    let Some(storage) = versions.iter().find(|version| version["storage"] == true).cloned() else { return rendered };
+    let former: Vec<&str> = stored.iter().map(String::as_str).filter(|name| storage["name"] != *name).collect();
+    for &name in &former {
+        if !versions.iter().any(|version| version["name"] == name) {
+            let mut version = storage.clone();
+            version["name"] = name.into();
             version["storage"] = false.into();
             version["served"] = false.into();
             versions.push(version);
         }
     }
+    if !former.is_empty() {
+        rendered["metadata"]["annotations"][STORED] = former.join(",").into();
+    }
     rendered
 }
 
-/// The whole object that replaces a CRD with a conversion webhook; None if it has none.
-pub(super) fn take_over(rendered: &Value, existing: &Value) -> Option<Value> {
-    if existing["spec"]["conversion"]["strategy"] != "Webhook" {
-        return None;
-    }
-    let mut whole = rendered.clone();
+/// The whole object that replaces the CRD that is there, if it has not changed since it was read.
+///
+/// A server-side apply would not do: it can't turn a conversion webhook off, because fields that belong to it are another
+/// manager's. Labels and annotations of others stay.
+pub(super) fn replacement(rendered: &Value, existing: &Value) -> Value {
     let mut metadata = existing["metadata"].clone();
     if let Some(metadata) = metadata.as_object_mut() {
         metadata.remove("managedFields");
     }
-    // Without this the certificate manager goes on writing a CA for a webhook that is not there.
+    let had_webhook = existing["spec"]["conversion"]["strategy"] == "Webhook";
     if let Some(annotations) = metadata["annotations"].as_object_mut() {
-        annotations.retain(|name, _| !name.starts_with("cert-manager.io/"));
+        // The certificate manager would go on writing a CA for a webhook that is not there.
+        annotations.retain(|name, _| name != STORED && !(had_webhook && name.starts_with("cert-manager.io/")));
     }
     for part in ["labels", "annotations"] {
         for (name, value) in rendered["metadata"][part].as_object().into_iter().flatten() {
             metadata[part][name] = value.clone();
         }
     }
+    let mut whole = rendered.clone();
     whole["metadata"] = metadata;
-    whole["status"] = json!({"storedVersions": existing["status"]["storedVersions"], "conditions": [], "acceptedNames": existing["status"]["acceptedNames"]});
-    Some(whole)
+    whole
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn crd() -> Value {
@@ -92,30 +114,43 @@ mod tests {
 
     #[test]
     fn stored_version_of_the_past_is_kept_but_not_served() {
-        let existing = json!({"status": {"storedVersions": ["v1api2021storage", "v1api2024storage"]}});
-        let versions = with_stored_versions(crd(), &existing)["spec"]["versions"].clone();
+        let stored = BTreeSet::from(["v1api2021storage", "v1api2024storage"].map(str::to_owned));
+        let kept = with_stored_versions(crd(), &stored);
+        let versions = kept["spec"]["versions"].as_array().unwrap();
         let expected = json!({"name": "v1api2021storage", "served": false, "storage": false, "schema": {"s": 1}});
-        assert_eq!((versions.as_array().unwrap().len(), &versions[2]), (3, &expected));
-        assert_eq!(with_stored_versions(crd(), &json!({})), crd());
+        assert_eq!((versions.len(), &versions[2]), (3, &expected));
+        assert_eq!(kept["metadata"]["annotations"][STORED], "v1api2021storage");
+        assert_eq!(with_stored_versions(crd(), &BTreeSet::new()), crd());
     }
 
     #[test]
-    fn crd_with_a_webhook_is_replaced_under_its_version() {
+    fn crd_of_a_kind_notes_what_it_serves() {
+        let kind = flotilla_crds::Catalog::embedded().kind("storage.azure.com", "StorageAccount").unwrap();
+        let names: BTreeSet<String> = kind.versions().iter().take(2).map(|version| version.name().to_owned()).collect();
+        let crd = super::crd(&kind, &names, &BTreeSet::new());
+        let served = crd["metadata"]["annotations"][SERVED].as_str().unwrap();
+        assert_eq!(served.split(',').map(str::to_owned).collect::<BTreeSet<_>>(), names);
+        assert_eq!(crd["spec"]["versions"].as_array().unwrap().len(), 3);
+        assert!(hash(&crd).is_some());
+    }
+
+    #[test]
+    fn crd_that_is_there_is_replaced_under_its_version() {
         let existing = json!({
             "metadata": {
                 "name": "x.y.azure.com", "resourceVersion": "7", "managedFields": [],
                 "labels": {"app.kubernetes.io/name": "azure-service-operator", "team": "a"},
-                "annotations": {"cert-manager.io/inject-ca-from": "ns/cert"},
+                "annotations": {"cert-manager.io/inject-ca-from": "ns/cert", STORED: "v0storage", "team": "a"},
             },
             "spec": {"conversion": {"strategy": "Webhook"}},
         });
-        let whole = take_over(&hashed(crd()), &existing).unwrap();
+        let rendered = hashed(crd());
+        let whole = replacement(&rendered, &existing);
         assert_eq!(whole["metadata"]["resourceVersion"], "7");
         assert_eq!(whole["metadata"]["labels"], json!({"app.kubernetes.io/name": "flotilla", "team": "a"}));
-        assert!(whole["metadata"]["annotations"].get("cert-manager.io/inject-ca-from").is_none());
+        assert_eq!(whole["metadata"]["annotations"], json!({"team": "a", HASH: hash(&rendered)}));
         assert!(whole["metadata"].get("managedFields").is_none());
         assert_eq!(whole["spec"], crd()["spec"]);
-        assert_eq!(take_over(&crd(), &json!({"spec": {"conversion": {"strategy": "None"}}})), None);
     }
 
     #[test]

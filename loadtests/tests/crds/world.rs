@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flotilla_coordinator::{Config, Coordinator};
+use flotilla_coordinator::crd_install::Versions;
 use flotilla_crds::{Catalog, Kind, Pattern};
-use flotilla_loadtests::cluster::Cluster;
+use flotilla_loadtests::cluster;
 use flotilla_loadtests::control_plane::ControlPlane;
-use serde_json::{Value, json};
 use tokio::sync::OnceCell;
-use tokio_util::sync::CancellationToken;
 
 use super::api::{Api, Target};
-use super::{maximal, older};
+use super::leader::Leader;
+use super::{maximal, older, told};
 
 /// What is installed.
 const EVERYTHING: &str = "*";
@@ -22,7 +21,7 @@ const FIRST_GROUPS: &str =
     "resources.azure.com/*;app.azure.com/*;storage.azure.com/*;managedidentity.azure.com/*;network.azure.com/*";
 
 /// How long the API server may take to serve what it accepted, while other programs use the machine, too.
-const SERVED_WITHIN: Duration = Duration::from_mins(2);
+pub(crate) const SERVED_WITHIN: Duration = Duration::from_mins(4);
 
 /// An API server with our CRDs and policies.
 pub(crate) struct World {
@@ -36,6 +35,8 @@ pub(crate) struct World {
     pub(crate) older: String,
     /// What installing took, until every kind was served.
     pub(crate) took: Duration,
+    /// How many kinds were served when the first object was created.
+    pub(crate) served_at_first_object: usize,
 }
 
 /// The one world of this process.
@@ -55,38 +56,47 @@ impl World {
         let (all, kinds) = (kinds(EVERYTHING), kinds(FIRST_GROUPS));
         let api = Api::new(control_plane, control_plane.namespace("older").await.unwrap());
         older::leave_behind(&api, catalog).await;
+        let older = api.namespace.clone();
+        let mut world = Self { control_plane, all, kinds, older, took: Duration::ZERO, served_at_first_object: 0 };
         let started = Instant::now();
-        let world = Self { control_plane, all, kinds, older: api.namespace.clone(), took: Duration::ZERO };
-        Box::pin(world.lead(world.wait_until_served(&api))).await;
-        Self { took: started.elapsed(), ..world }
+        let (served, _) = world
+            .leader()
+            .lead(futures::future::join(
+                Box::pin(world.first_object()),
+                told::next("Installed CRDs", world.all.len(), 0, SERVED_WITHIN),
+            ))
+            .await;
+        world.took = started.elapsed();
+        world.served_at_first_object = served;
+        world
     }
 
-    /// Lets a coordinator lead, which installs, until something is done.
-    pub(crate) async fn lead(&self, until: impl Future<Output = ()>) {
-        let any_port = "127.0.0.1:0".parse().unwrap();
-        let kube = self.control_plane.client_config().clone();
-        let mut config = Config::new(kube, &self.older, "crds", any_port);
-        config.crd_pattern = Pattern::parse(EVERYTHING).unwrap();
-        let stop = CancellationToken::new();
-        let coordinator = Coordinator::new(config).run(stop.clone());
-        let (ended, ()) = futures::join!(coordinator, async {
-            until.await;
-            stop.cancel();
-        });
-        ended.unwrap();
+    /// The coordinator that installs all of it.
+    pub(crate) fn leader(&self) -> Leader<'_> {
+        Leader {
+            control_plane: self.control_plane,
+            namespace: &self.older,
+            pattern: EVERYTHING,
+            versions: Versions::All,
+        }
     }
 
-    /// Waits for every CRD, and for the policy: until then it lets a bad owner pass.
-    async fn wait_until_served(&self, api: &Api) {
+    /// Creates an object of the first kind that is served. Returns how many were served then.
+    async fn first_object(&self) -> usize {
+        let api = self.api("early").await;
         let deadline = Instant::now() + SERVED_WITHIN;
-        let cluster = Cluster::new(self.control_plane.client());
-        cluster.wait_kinds(EVERYTHING, SERVED_WITHIN).await.unwrap();
-        let kind = self.kind("StorageAccount");
-        let version = kind.versions().last().unwrap().name();
-        let mut spec = maximal::spec(&kind.own_spec_schema(version).unwrap(), 0);
-        spec["owner"] = json!({});
-        while api.would_create(Target { kind, version, name: "asks" }, &spec).await.is_ok() {
-            assert!(Instant::now() < deadline, "the policy lets a bad owner pass");
+        loop {
+            assert!(Instant::now() < deadline, "no kind is served");
+            let served = cluster::served(&self.control_plane.client()).await.unwrap();
+            let is_served = |kind: &&Arc<Kind>| served.contains_key(&kind.entry().crd_name());
+            let served = self.all.iter().filter(is_served).count();
+            // One is there from before, without a policy.
+            if let Some(kind) = self.all.iter().find(is_served).filter(|_| served > 1) {
+                let version = kind.versions().last().unwrap().name();
+                let spec = maximal::spec(&kind.own_spec_schema(version).unwrap(), 0);
+                api.create(Target { kind, version, name: "early" }, &spec).await.unwrap();
+                return served;
+            }
             tokio::time::sleep(Duration::from_millis(250)).await;
         }
     }
@@ -111,7 +121,7 @@ impl World {
 }
 
 /// The status of a CRD's condition.
-pub(crate) fn condition<'a>(crd: &'a Value, name: &str) -> Option<&'a str> {
+pub(crate) fn condition<'a>(crd: &'a serde_json::Value, name: &str) -> Option<&'a str> {
     let conditions = crd["status"]["conditions"].as_array()?;
     conditions.iter().find(|condition| condition["type"] == name)?["status"].as_str()
 }

@@ -1,0 +1,196 @@
+//! One kind: what its CRD should be, what it is, and the write between the two.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use flotilla_crds::{Kind, KindEntry, Version};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, ObjectMeta, PostParams};
+use serde_json::Value;
+use tokio::task::spawn_blocking;
+
+use super::present::Present;
+use super::render::{self, hash, replacement};
+use super::versions::{Asked, Offer, in_use, known, served};
+use super::{Error, Installer, Outcome, usage};
+use crate::store::names::FIELD_MANAGER;
+
+/// Whether to look which versions the objects of a kind use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Not now: what is served stays.
+    No,
+    /// If more is served than is asked for.
+    IfMore,
+    /// In any case: what was dropped may have been used meanwhile.
+    Again,
+}
+
+impl Look {
+    /// The usual look, when it is time for one.
+    pub(super) fn when(due: bool) -> Self {
+        if due { Self::IfMore } else { Self::No }
+    }
+}
+
+/// What became of a CRD.
+pub(super) struct Done {
+    pub(super) outcome: Outcome,
+    /// Objects should be looked at again soon.
+    pub(super) look_again: bool,
+}
+
+impl Installer {
+    pub(super) async fn install(
+        &self,
+        entry: &KindEntry,
+        existing: Option<&ObjectMeta>,
+        look: Look,
+    ) -> Result<Done, Error> {
+        let name = entry.crd_name();
+        let refused = |source| Error::Install { name: name.clone(), source: Box::new(source) };
+        let kind = self.load(entry).await?;
+        let mut present = match existing {
+            None => None,
+            Some(metadata) => match Present::noted(metadata) {
+                Some(noted) => Some(noted),
+                None => self.read(&name).await.map_err(refused)?,
+            },
+        };
+
+        let (asked, offer) = (self.asked(&kind), Offer::of(&kind));
+        let wanted = served(&offer, self.versions, &asked, &BTreeSet::new());
+        let used = match &present {
+            Some(present) => self.used(&kind, present, &wanted, look).await,
+            None => Used::default(),
+        };
+        let versions = served(&offer, self.versions, &asked, &used.versions);
+
+        let stored = present.as_ref().map(|present| present.stored.clone()).unwrap_or_default();
+        let rendered = self.render(&kind, &versions, stored).await?;
+        if present.as_ref().is_some_and(|present| present.hash.as_deref() == hash(&rendered)) {
+            return Ok(Done { outcome: Outcome::Unchanged, look_again: used.unsure });
+        }
+        // Notes are enough to see that nothing is to be done, and too little to write by.
+        if present.as_ref().is_some_and(|present| present.whole.is_none()) {
+            present = self.read(&name).await.map_err(refused)?;
+        }
+        let dropped = present.as_ref().is_some_and(|present| {
+            present.served.iter().any(|version| known(&kind, version).is_some() && !versions.contains(version))
+        });
+        self.write(&kind, &versions, present, rendered).await?;
+        Ok(Done { outcome: Outcome::Written, look_again: dropped || used.unsure })
+    }
+
+    /// Loaded for this one use: the catalog keeps nothing of it in memory.
+    async fn load(&self, entry: &KindEntry) -> Result<Arc<Kind>, Error> {
+        let (group, kind, catalog) = (entry.group.clone(), entry.kind.clone(), self.catalog);
+        let loaded = spawn_blocking(move || {
+            let kind = catalog.try_load(&group, &kind).ok_or_else(|| "the catalog does not have it".to_owned())?;
+            kind.map_err(|error| error.to_string())
+        });
+        let failed = |reason| Error::Render { name: entry.crd_name(), reason };
+        Ok(Arc::new(loaded.await.map_err(|error| failed(error.to_string()))?.map_err(failed)?))
+    }
+
+    async fn render(
+        &self,
+        kind: &Arc<Kind>,
+        versions: &BTreeSet<String>,
+        stored: BTreeSet<String>,
+    ) -> Result<Value, Error> {
+        let (of, versions) = (Arc::clone(kind), versions.clone());
+        let rendered = spawn_blocking(move || render::crd(&of, &versions, &stored)).await;
+        rendered.map_err(|error| Error::Render { name: kind.entry().crd_name(), reason: error.to_string() })
+    }
+
+    async fn read(&self, name: &str) -> Result<Option<Present>, kube::Error> {
+        let crd = self.crds().get_opt(name).await?;
+        let crd = crd.map(|crd| serde_json::to_value(crd).map_err(kube::Error::SerdeError)).transpose()?;
+        Ok(crd.map(Present::read))
+    }
+
+    /// As plain objects: a typed CRD loses what the types do not know.
+    fn crds(&self) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), &ApiResource::erase::<CustomResourceDefinition>(&()))
+    }
+
+    /// What the pattern asks of a kind. A kind that is installed and no longer in the pattern is kept as the setting says.
+    fn asked(&self, kind: &Kind) -> Asked {
+        let Some(asked) = self.pattern.asks(kind.entry()) else {
+            return Asked { default: true, named: BTreeSet::new() };
+        };
+        let name = |api: &String| {
+            let version = kind.version_for_api(api).map(Version::name);
+            if version.is_none() {
+                tracing::warn!(kind = kind.name(), api_version = api, "The catalog has no such version of this kind");
+            }
+            version.map(str::to_owned)
+        };
+        Asked { default: asked.default, named: asked.api_versions.iter().filter_map(name).collect() }
+    }
+
+    /// The versions of a kind that may not be dropped.
+    async fn used(&self, kind: &Kind, present: &Present, wanted: &BTreeSet<String>, look: Look) -> Used {
+        let is_known = |name: &&String| known(kind, name).is_some();
+        // Whoever made a version the storage version meant it to be used.
+        let stored: BTreeSet<String> = present.stored.iter().filter(is_known).cloned().collect();
+        let served: BTreeSet<String> = present.served.iter().filter(is_known).cloned().collect();
+        let more = !served.is_subset(wanted);
+        if look == Look::No || (!more && look != Look::Again) {
+            return Used { versions: &served | &stored, unsure: false };
+        }
+        let Some(through) = &present.through else {
+            // The webhook goes first, with everything that is served; then objects can be listed.
+            return Used { versions: &served | &stored, unsure: true };
+        };
+        match usage::usage(&self.client, kind.entry(), through).await {
+            Ok(found) => {
+                let strange = |name: &&String| present.served.contains(*name) && !is_known(name);
+                for version in found.versions.iter().filter(strange).filter(|name| !name.ends_with("storage")) {
+                    tracing::warn!(kind = kind.name(), version, "Objects use a version that the catalog does not have");
+                }
+                Used { versions: &stored | &in_use(kind, &served, &found), unsure: false }
+            }
+            Err(error) => {
+                tracing::warn!(
+                    kind = kind.name(),
+                    error = &error as &dyn std::error::Error,
+                    "Did not learn which versions objects use; none is dropped"
+                );
+                Used { versions: &served | &stored, unsure: true }
+            }
+        }
+    }
+
+    async fn write(
+        &self,
+        kind: &Arc<Kind>,
+        versions: &BTreeSet<String>,
+        present: Option<Present>,
+        rendered: Value,
+    ) -> Result<(), Error> {
+        let name = kind.entry().crd_name();
+        let whole = match present.and_then(|present| Some((present.stored, present.whole?))) {
+            None => None,
+            Some((stored, existing)) => Some(replacement(&self.render(kind, versions, stored).await?, &existing)),
+        };
+        let post = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        let object = |value: Value| serde_json::from_value::<DynamicObject>(value).map_err(kube::Error::SerdeError);
+        let written = match whole {
+            None => async { self.crds().create(&post, &object(rendered)?).await }.await,
+            // Under the resource version of what was read, so nothing that others wrote meanwhile is lost.
+            Some(whole) => async { self.crds().replace(&name, &post, &object(whole)?).await }.await,
+        };
+        written.map(drop).map_err(|source| Error::Install { name, source: Box::new(source) })
+    }
+}
+
+/// Versions in use.
+#[derive(Default)]
+struct Used {
+    versions: BTreeSet<String>,
+    /// They are all that are served, because no look was possible.
+    unsure: bool,
+}
