@@ -8,12 +8,15 @@ mod api;
 mod client_apply;
 mod judge;
 mod kubectl;
+mod leader;
 mod maximal;
 mod older;
 mod ownership;
 mod subject;
+mod told;
 mod world;
 
+mod fewer;
 mod identity;
 mod install;
 mod ratchet;
