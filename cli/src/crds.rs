@@ -1,9 +1,10 @@
-//! `flotilla crds`: which kinds there are, their CRDs, how a cluster's differ, and what the catalog costs.
+//! `flotilla crds`: which kinds there are, their CRDs, manifests to start from, how a cluster's differ, and what the catalog costs.
 //!
 //! Kept true here: only `diff` talks to anybody, and it only reads.
 
 mod compare;
 mod diff;
+mod example;
 mod list;
 mod select;
 mod stats;
@@ -12,9 +13,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::{Subcommand, ValueEnum};
-use flotilla_crds::{Catalog, KindEntry};
+use flotilla_crds::Catalog;
 use serde_json::{Value, json};
 
+use self::select::Selected;
 use crate::output::{self, Out};
 
 /// The flags of `flotilla crds`.
@@ -31,6 +33,14 @@ enum Command {
         #[command(flatten)]
         which: Which,
 
+        /// The types of Azure outside of ASO's set, instead of that set.
+        #[arg(long, conflicts_with = "patterns")]
+        further: bool,
+
+        /// Also the api-versions that are served only when a pattern names them.
+        #[arg(long)]
+        all_versions: bool,
+
         /// How to print.
         #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
         output: ListFormat,
@@ -39,6 +49,25 @@ enum Command {
     Print {
         #[command(flatten)]
         which: Which,
+
+        /// How to print.
+        #[arg(short, long, value_enum, default_value_t = PrintFormat::Yaml)]
+        output: PrintFormat,
+    },
+    /// Print manifests to start from.
+    #[command(disable_version_flag = true)]
+    Example {
+        /// Kinds as for the other commands: StorageAccount, app.azure.com/*.
+        #[arg(value_name = "KIND|PATTERN", required = true)]
+        patterns: Vec<String>,
+
+        /// The version, as v1api20230101 or 2023-01-01; without it the newest that is no preview.
+        #[arg(long)]
+        version: Option<String>,
+
+        /// Every field, not only the required ones; where fields exclude each other, the first.
+        #[arg(long)]
+        full: bool,
 
         /// How to print.
         #[arg(short, long, value_enum, default_value_t = PrintFormat::Yaml)]
@@ -67,7 +96,7 @@ enum Command {
 /// Which kinds; all by default.
 #[derive(Debug, clap::Args)]
 struct Which {
-    /// Kinds as group/Kind with * and ?, or a group or a kind alone: app.azure.com/*, app.azure.com, Job.
+    /// Kinds as group/Kind with * and ?, a group or a kind alone, or ARM types: app.azure.com/*, Job, Microsoft.Automation/automationAccounts@2023-11-01.
     #[arg(value_name = "PATTERN")]
     patterns: Vec<String>,
 }
@@ -103,16 +132,21 @@ enum StatsFormat {
 pub async fn run(args: Args) -> Result<ExitCode> {
     let catalog = Catalog::embedded();
     match args.command {
-        Command::List { which, output } => {
-            let kinds = select::kinds(catalog, &which.patterns)?;
-            output::to_stdout(|out| list::print(out, &kinds, output))?;
+        Command::List { which, further, all_versions, output } => {
+            let listed = list::Listed::of(catalog, &which.patterns, further, all_versions)?;
+            output::to_stdout(|out| list::print(out, &listed, output))?;
         }
         Command::Print { which, output } => {
-            let kinds = select::kinds(catalog, &which.patterns)?;
+            let kinds = select::selected(catalog, &which.patterns)?;
             output::to_stdout(|out| print(out, catalog, &kinds, output))?;
         }
+        Command::Example { patterns, version, full, output } => {
+            let kinds = select::kinds(catalog, &patterns)?;
+            let examples = example::examples(catalog, &kinds, &example::Wanted { version, full })?;
+            output::to_stdout(|out| example::print(out, &examples, output))?;
+        }
         Command::Diff { which, exit_code } => {
-            let kinds = select::kinds(catalog, &which.patterns)?;
+            let kinds = select::selected(catalog, &which.patterns)?;
             let found = diff::read(catalog, &kinds).await?;
             output::to_stdout(|out| diff::print(out, &found))?;
             if exit_code && found.iter().any(diff::Found::differs) {
@@ -131,29 +165,31 @@ pub async fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The page `docs/reference/kinds.md`.
-pub fn reference() -> Result<String> {
-    let kinds: Vec<&KindEntry> = Catalog::embedded().kinds().collect();
+/// A page of the reference: `docs/reference/kinds.md`, or `further_types.md`.
+pub fn reference(further: bool) -> Result<String> {
     let mut page = Vec::new();
-    list::print(&mut page, &kinds, ListFormat::Markdown)?;
+    let listed = list::Listed::of(Catalog::embedded(), &[], further, false)?;
+    list::print(&mut page, &listed, ListFormat::Markdown)?;
     String::from_utf8(page).context("the page is no text")
 }
 
-fn crd(catalog: &Catalog, entry: &KindEntry) -> Result<Value> {
+fn crd(catalog: &Catalog, Selected { entry, asked }: &Selected<'_>) -> Result<Value> {
     let kind = catalog.try_load(&entry.group, &entry.kind).context("the catalog lost a kind")?;
-    Ok(kind.with_context(|| format!("failed to load {}", entry.crd_name()))?.crd())
+    let kind = kind.with_context(|| format!("failed to load {}", entry.crd_name()))?;
+    let versions: Vec<&str> = kind.versions_asked(asked)?.into_iter().collect();
+    Ok(kind.crd_with(&versions))
 }
 
-fn print(out: Out<'_>, catalog: &Catalog, kinds: &[&KindEntry], format: PrintFormat) -> Result<()> {
+fn print(out: Out<'_>, catalog: &Catalog, kinds: &[Selected<'_>], format: PrintFormat) -> Result<()> {
     match format {
         PrintFormat::Json => {
-            let items: Vec<Value> = kinds.iter().map(|entry| crd(catalog, entry)).collect::<Result<_>>()?;
+            let items: Vec<Value> = kinds.iter().map(|kind| crd(catalog, kind)).collect::<Result<_>>()?;
             output::json(out, &json!({"apiVersion": "v1", "kind": "List", "items": items}))
         }
         PrintFormat::Yaml => {
-            for entry in kinds {
+            for kind in kinds {
                 writeln!(out, "---").context("failed to print")?;
-                output::yaml(out, &crd(catalog, entry)?)?;
+                output::yaml(out, &crd(catalog, kind)?)?;
             }
             Ok(())
         }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::archive::{Archive, Error};
 use crate::graph::{Graph, Node, NodeId};
-use crate::kind::Kind;
+use crate::kind::{Kind, Others};
 use crate::manager::Manager;
 use crate::pattern::Pattern;
 
@@ -44,6 +44,9 @@ pub struct KindEntry {
     /// The group and kind of its owner, where that is a kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<(String, String)>,
+    /// Whether it is outside ASO's set, and so named by rule and guessed at where facts are missing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub further: bool,
     /// The block with its types.
     pub block: u32,
 }
@@ -101,6 +104,11 @@ impl KindEntry {
         if self.manager.is_arm() { &self.arm_type } else { self.manager.noun() }
     }
 
+    /// The version by which other objects name one of this kind. A further kind may serve only versions that a pattern names, and its storage version.
+    pub fn reference_version(&self) -> String {
+        if self.further { self.storage_version() } else { self.hub.clone() }
+    }
+
     /// The CRD's name.
     pub fn crd_name(&self) -> String {
         format!("{}.{}", self.plural, self.group)
@@ -110,12 +118,39 @@ impl KindEntry {
 /// Every known kind.
 #[derive(Debug)]
 pub struct Catalog {
-    archive: Archive<'static>,
+    archive: Arc<Archive<'static>>,
+    /// The kinds of ASO's set.
+    standard: Section,
+    /// The others, whose index is read when somebody first asks beyond that set.
+    further: OnceLock<Section>,
+    /// Unpacked blocks are kept only while several kinds of one provider load in a row.
+    last_block: RwLock<Option<((u32, usize), Arc<str>)>>,
+}
+
+/// Some kinds, with what finds them.
+#[derive(Debug)]
+struct Section {
+    entries: Vec<KindEntry>,
     by_kind: BTreeMap<(String, String), usize>,
     by_arm_type: HashMap<String, usize>,
     loaded: Vec<OnceLock<Arc<Kind>>>,
-    /// Unpacked blocks are kept only while several kinds of one provider load in a row.
-    last_block: RwLock<Option<(u32, Arc<str>)>>,
+}
+
+impl Section {
+    fn new(entries: Vec<KindEntry>) -> Self {
+        let key = |e: &KindEntry| (e.group.clone(), e.kind.clone());
+        Self {
+            by_kind: entries.iter().enumerate().map(|(i, e)| (key(e), i)).collect(),
+            by_arm_type: entries
+                .iter()
+                .enumerate()
+                .filter(|(_, e)| e.manager.is_arm())
+                .map(|(i, e)| (e.arm_type.to_ascii_lowercase(), i))
+                .collect(),
+            loaded: entries.iter().map(|_| OnceLock::new()).collect(),
+            entries,
+        }
+    }
 }
 
 impl Catalog {
@@ -136,41 +171,45 @@ impl Catalog {
 
     /// A catalog in the bytes of a catalog file.
     pub fn from_bytes(bytes: &'static [u8]) -> Result<Self, Error> {
-        let archive = Archive::open(bytes)?;
-        let key = |e: &KindEntry| (e.group.clone(), e.kind.clone());
-        let by_kind = archive.kinds.iter().enumerate().map(|(i, e)| (key(e), i)).collect();
-        let by_arm_type = archive.kinds.iter().enumerate();
-        let by_arm_type =
-            by_arm_type.filter(|(_, e)| e.manager.is_arm()).map(|(i, e)| (e.arm_type.to_ascii_lowercase(), i));
-        let by_arm_type = by_arm_type.collect();
-        let loaded = archive.kinds.iter().map(|_| OnceLock::new()).collect();
-        Ok(Self { archive, by_kind, by_arm_type, loaded, last_block: RwLock::new(None) })
+        let mut archive = Archive::open(bytes)?;
+        let standard = Section::new(std::mem::take(&mut archive.kinds));
+        Ok(Self { archive: Arc::new(archive), standard, further: OnceLock::new(), last_block: RwLock::new(None) })
     }
 
-    /// Every kind, by group and kind.
+    /// The kinds of ASO's set, by group and kind.
+    pub fn standard(&self) -> impl Iterator<Item = &KindEntry> + Clone {
+        self.standard.entries.iter()
+    }
+
+    /// Every kind: those of ASO's set, then the others, each by group and kind.
     pub fn kinds(&self) -> impl Iterator<Item = &KindEntry> + Clone {
-        self.archive.kinds.iter()
+        self.standard().chain(&self.further().entries)
     }
 
     /// The kinds that a pattern means.
     pub fn matching<'a>(&'a self, pattern: &'a Pattern) -> impl Iterator<Item = &'a KindEntry> {
-        self.kinds().filter(|e| pattern.matches(&e.group, &e.kind))
+        self.kinds().filter(|entry| pattern.matches(entry))
     }
 
     /// What the index says about a kind.
     pub fn entry(&self, group: &str, kind: &str) -> Option<&KindEntry> {
-        self.by_kind.get(&(group.to_owned(), kind.to_owned())).map(|&i| &self.archive.kinds[i])
+        self.find(group, kind).map(|(section, index)| &section.entries[index])
     }
 
     /// What the index says about the kind for an ARM type, whose letter case does not matter.
     pub fn kind_of_arm_type(&self, arm_type: &str) -> Option<&KindEntry> {
-        self.by_arm_type.get(&arm_type.to_ascii_lowercase()).map(|&i| &self.archive.kinds[i])
+        let arm_type = arm_type.to_ascii_lowercase();
+        let of = |section: &'_ Section| section.by_arm_type.get(&arm_type).copied();
+        match of(&self.standard) {
+            Some(index) => Some(&self.standard.entries[index]),
+            None => of(self.further()).map(|index| &self.further().entries[index]),
+        }
     }
 
     /// A kind with its types. None if there is no such kind.
     pub fn kind(&self, group: &str, kind: &str) -> Option<Arc<Kind>> {
-        let &index = self.by_kind.get(&(group.to_owned(), kind.to_owned()))?;
-        let kind = self.loaded[index].get_or_init(|| match self.load(index) {
+        let (section, index) = self.find(group, kind)?;
+        let kind = section.loaded[index].get_or_init(|| match self.load(&section.entries[index]) {
             Ok(kind) => Arc::new(kind),
             // As for the index: a test loads every kind of the embedded catalog.
             Err(error) => panic!("the catalog entry of {group}/{kind} is damaged: {error}"),
@@ -180,31 +219,49 @@ impl Catalog {
 
     /// Loads a kind without keeping it.
     pub fn try_load(&self, group: &str, kind: &str) -> Option<Result<Kind, Error>> {
-        self.by_kind.get(&(group.to_owned(), kind.to_owned())).map(|&index| self.load(index))
+        self.find(group, kind).map(|(section, index)| self.load(&section.entries[index]))
     }
 
-    fn load(&self, index: usize) -> Result<Kind, Error> {
-        let entry = self.archive.kinds[index].clone();
-        let text = self.block(entry.block)?;
-        let (graph, roots) = read_graph(&text, &entry)?;
-        Ok(Kind::new(entry, Arc::new(graph), &roots))
+    fn find(&self, group: &str, kind: &str) -> Option<(&Section, usize)> {
+        let key = (group.to_owned(), kind.to_owned());
+        let of = |section: &'_ Section| section.by_kind.get(&key).copied();
+        match of(&self.standard) {
+            Some(index) => Some((&self.standard, index)),
+            None => of(self.further()).map(|index| (self.further(), index)),
+        }
     }
 
-    fn block(&self, block: u32) -> Result<Arc<str>, Error> {
+    fn further(&self) -> &Section {
+        self.further.get_or_init(|| match self.archive.further() {
+            Ok(entries) => Section::new(entries),
+            // As for the other index: a test reads it.
+            Err(error) => panic!("the embedded catalog is damaged: {error}"),
+        })
+    }
+
+    fn load(&self, entry: &KindEntry) -> Result<Kind, Error> {
+        let text = self.block(entry.block, if entry.further { 2 } else { 1 })?;
+        let (graph, roots) = read_graph(&text, entry.block, &entry.versions)?;
+        let others = Others::new(Arc::clone(&self.archive), entry);
+        Ok(Kind::new(entry.clone(), Arc::new(graph), &roots, others))
+    }
+
+    fn block(&self, block: u32, tiers: usize) -> Result<Arc<str>, Error> {
         let last = self.last_block.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        if let Some((number, text)) = last
-            && number == block
+        if let Some((which, text)) = last
+            && which == (block, tiers)
         {
             return Ok(text);
         }
-        let text: Arc<str> = self.archive.block(block)?.into();
-        *self.last_block.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Some((block, Arc::clone(&text)));
+        let text: Arc<str> = self.archive.block(block, tiers)?.into();
+        let kept = Some(((block, tiers), Arc::clone(&text)));
+        *self.last_block.write().unwrap_or_else(std::sync::PoisonError::into_inner) = kept;
         Ok(text)
     }
 }
 
 /// The nodes that the kind's versions reach, renumbered, and the new ids of the roots.
-fn read_graph(text: &str, entry: &KindEntry) -> Result<(Graph, Vec<NodeId>), Error> {
+pub(crate) fn read_graph(text: &str, block: u32, versions: &[VersionEntry]) -> Result<(Graph, Vec<NodeId>), Error> {
     let lines: Vec<&str> = text.lines().collect();
     let mut ids: HashMap<NodeId, NodeId> = HashMap::new();
     let mut order: Vec<NodeId> = Vec::new();
@@ -214,11 +271,11 @@ fn read_graph(text: &str, entry: &KindEntry) -> Result<(Graph, Vec<NodeId>), Err
             NodeId::try_from(order.len() - 1).unwrap_or(NodeId::MAX)
         })
     };
-    let roots: Vec<NodeId> = entry.versions.iter().map(|v| intern(v.root, &mut order)).collect();
+    let roots: Vec<NodeId> = versions.iter().map(|v| intern(v.root, &mut order)).collect();
     let mut nodes: Vec<Node> = Vec::new();
     while nodes.len() < order.len() {
         let old = order[nodes.len()];
-        let fail = |reason: String| Error::Node { node: old, block: entry.block, reason };
+        let fail = |reason: String| Error::Node { node: old, block, reason };
         let line = lines.get(old as usize).ok_or_else(|| fail("there is no such line".to_owned()))?;
         let mut node = Node::from_line(line).map_err(|e| fail(e.to_string()))?;
         node.for_each_child(|child| *child = intern(*child, &mut order));

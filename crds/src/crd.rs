@@ -12,7 +12,7 @@ mod spec;
 
 use serde_json::{Value, json};
 
-use crate::kind::Kind;
+use crate::kind::{Kind, Version};
 use crate::manager::Manager;
 use schema::Schema;
 
@@ -22,26 +22,33 @@ pub const LABEL: (&str, &str) = ("app.kubernetes.io/name", "flotilla");
 impl Kind {
     /// The whole CRD: every served version, the storage version last.
     pub fn crd(&self) -> Value {
-        let all: Vec<&str> = self.versions().iter().map(crate::kind::Version::name).collect();
+        let all: Vec<&str> = self.versions().iter().map(Version::name).collect();
         self.crd_with(&all)
     }
 
-    /// The CRD with these API versions only. The schema is still the union over all versions, so that nothing stored is lost.
+    /// The CRD with these versions only; they may be ones that are not served by default. The schema is the union over these and all default versions,
+    /// so that nothing stored is lost.
     pub fn crd_with(&self, served: &[&str]) -> Value {
         let entry = self.entry();
-        let specs: Vec<Schema> = self.versions().iter().map(spec::spec).collect();
-        let statuses: Vec<Schema> = self.versions().iter().map(spec::status).collect();
+        let is_default = |name: &str| self.versions().iter().any(|v| v.name() == name);
+        let others = served.iter().filter(|name| !is_default(name)).filter_map(|name| self.version(name));
+        let known: Vec<&Version> = self.versions().iter().chain(others).collect();
+        let specs: Vec<Schema> = known.iter().map(|v| spec::spec(v)).collect();
+        let statuses: Vec<Schema> = known.iter().map(|v| spec::status(v)).collect();
         let mut spec = schema::union(&specs);
         if entry.manager.is_arm() {
             add_storage_fields(&mut spec);
         }
         let status = schema::union(&statuses);
+        if specs.len() > 1 {
+            // Only where versions differ is there anything to forgive; and following costs the API server memory.
+            spec = spec.followed();
+        }
+        let having: Vec<(&str, &Schema)> = known.iter().map(|v| v.name()).zip(&specs).collect();
         let mut versions = Vec::new();
         let stored = entry.storage_version();
         let wanted = |name: &str| served.contains(&name) || name == stored;
-        for (i, version) in self.versions().iter().enumerate().filter(|(_, v)| wanted(v.name())) {
-            let having: Vec<(&str, &Schema)> =
-                self.versions().iter().map(crate::kind::Version::name).zip(&specs).collect();
+        for (i, version) in known.iter().enumerate().filter(|(_, v)| wanted(v.name())) {
             let advice = rules::Advice {
                 version: version.name(),
                 plural: &entry.plural,
@@ -53,7 +60,7 @@ impl Kind {
             let status = schema::emit(&status, &statuses[i], None);
             versions.push(version_object(version.name(), version.name() == stored, &spec, &status));
         }
-        if !self.versions().iter().any(|version| version.name() == stored) {
+        if !known.iter().any(|version| version.name() == stored) {
             versions.push(version_object(&stored, true, &schema::emit_plain(&spec), &schema::emit_plain(&status)));
         }
         // A category is a DNS label, so `network.frontdoor` loses its dot.

@@ -1,27 +1,32 @@
 //! Makes the catalog from Azure's type data, a table of kinds and tables of facts.
 //!
-//! *Flow*: `kinds` says which ARM types at which api-versions are wanted; `raw` reads the `types.json` that has them; `convert` turns each root into nodes,
+//! *Flow*: `kinds` says which ARM types at which api-versions are wanted under which names, `further` names all others by rule; `raw` reads the
+//! `types.json` that has them; `block` goes through a provider; `convert` turns each root into nodes,
 //! with the facts of `facts` written on the properties and other resources cut down to their ids (`embedded`); `minimise` merges equal nodes of
 //! a provider; `archive` writes the bytes.
 //!
 //! *Guarantees*: the same inputs give the same bytes. An error names the file, the type or line, and the rule.
 
+mod block;
 mod convert;
 mod embedded;
 mod exports;
 mod facts;
+mod further;
+mod guess;
 mod kinds;
 mod minimise;
+mod owners;
 mod raw;
 mod report;
 mod types;
+mod unfold;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::archive;
-use crate::catalog::{KindEntry, VersionEntry};
-use crate::graph::{Node, NodeId};
+use crate::catalog::KindEntry;
 
 pub use report::{Report, changes};
 
@@ -100,90 +105,59 @@ pub struct Imported {
 pub fn run(types: &Path, data: &Path, groups: &[String]) -> Result<Imported, Error> {
     let mut wanted = kinds::read(data)?;
     wanted.retain(|k| groups.is_empty() || groups.contains(&k.entry.group));
-    kinds::link_owners(&mut wanted);
     let facts = facts::Facts::read(&data.join("facts"))?;
-    let mut library = raw::Library::index(types)?;
     let own = types::OwnTypes::read(&data.join("types"))?;
+    let mut library = raw::Library::index(types)?;
     own.files().for_each(|file| library.add(file));
 
     // One block per ARM provider, in the order of their names.
     let mut blocks: BTreeMap<String, Vec<kinds::Wanted>> = BTreeMap::new();
+    if groups.is_empty() {
+        blocks.extend(library.providers().into_iter().map(|provider| (provider, Vec::new())));
+    }
     for kind in wanted {
         let provider = kind.entry.arm_type.split('/').next().unwrap_or_default().to_ascii_lowercase();
         blocks.entry(provider).or_default().push(kind);
     }
+    let mut exceptions = further::Exceptions::read(data)?;
+    let mut maker = block::Maker {
+        library: &mut library,
+        facts: &facts,
+        own: &own,
+        table: data.join("kinds.tsv"),
+        exceptions: &mut exceptions,
+    };
     let mut texts = Vec::new();
     let mut entries: Vec<KindEntry> = Vec::new();
-    for (number, kinds) in blocks.into_values().enumerate() {
-        let block = u32::try_from(number).unwrap_or(u32::MAX);
-        let (text, mut kinds) = make_block(&mut library, &facts, &own, data, block, kinds)?;
-        texts.push(text);
-        entries.append(&mut kinds);
+    for (provider, kinds) in blocks {
+        let mut block = maker.make(&provider, u32::try_from(texts.len()).unwrap_or(u32::MAX), kinds)?;
+        texts.push(block.text);
+        entries.append(&mut block.entries);
     }
     entries.sort_by(|a, b| (&a.group, &a.kind).cmp(&(&b.group, &b.kind)));
+    unique(&entries, data)?;
     exports::check(data, &entries, &mut library)?;
     let report = Report::new(&entries, &texts);
     let bytes = archive::write(entries, &texts)?;
-    Ok(Imported { bytes, unused_facts: if groups.is_empty() { facts.unused() } else { Vec::new() }, report })
+    let unused = if groups.is_empty() { [facts.unused(), exceptions.unused()].concat() } else { Vec::new() };
+    Ok(Imported { bytes, unused_facts: unused, report })
 }
 
-fn make_block(
-    library: &mut raw::Library,
-    facts: &facts::Facts,
-    own: &types::OwnTypes,
-    data: &Path,
-    block: u32,
-    kinds: Vec<kinds::Wanted>,
-) -> Result<(String, Vec<KindEntry>), Error> {
-    let mut nodes: Vec<Node> = Vec::new();
-    let mut roots: Vec<NodeId> = Vec::new();
-    let mut entries = Vec::new();
-    for kind in kinds {
-        let mut entry = kind.entry;
-        entry.block = block;
-        for wanted in &kind.versions {
-            let found = library.find(&entry.arm_type, &wanted.types_of)?;
-            let (file, resource) = found.ok_or_else(|| Error::NoType {
-                path: data.join("kinds.tsv"),
-                line: kind.line,
-                arm_type: entry.arm_type.clone(),
-                api_version: wanted.types_of.clone(),
-            })?;
-            let resource = resource.clone();
-            entry.arm_type.clone_from(&resource.arm_type);
-            entry.scopes = resource.writable;
-            let about = facts::About { group: &entry.group, kind: &entry.kind, api_version: &wanted.types_of };
-            let root = convert::root(&file, &resource, facts, own, &about, &mut nodes)?;
-            roots.push(root);
-            entry.versions.push(VersionEntry {
-                name: wanted.name.clone(),
-                api_version: wanted.api_version.clone(),
-                root,
-            });
+/// Refuses two kinds, or two plurals, of one name in a group.
+fn unique(entries: &[KindEntry], data: &Path) -> Result<(), Error> {
+    let mut seen: BTreeMap<(&str, String), &str> = BTreeMap::new();
+    for entry in entries {
+        for name in [entry.kind.to_lowercase(), format!("{} (plural)", entry.plural)] {
+            if let Some(other) = seen.insert((&entry.group, name.clone()), &entry.arm_type) {
+                let rule = format!(
+                    "{other} and {} are both {name} in {}: give one another name in further.tsv",
+                    entry.arm_type, entry.group
+                );
+                return Err(Error::Type { path: data.join("kinds.tsv"), arm_type: entry.arm_type.clone(), rule });
+            }
         }
-        if !entry.manager.is_arm() {
-            entry.arm_type = String::new();
-            entries.push(entry);
-            continue;
-        }
-        // A kind that extends any resource, or is of a subscription or the tenant, has no owner of one kind.
-        let extends = entry.scopes & 16 != 0 && entry.arm_type.matches('/').count() == 1;
-        if entry.scopes & 8 == 0 || extends {
-            entry.owner = None;
-        }
-        entries.push(entry);
     }
-    let (nodes, roots) = minimise::minimise(nodes, &roots);
-    let mut roots = roots.into_iter();
-    for version in entries.iter_mut().flat_map(|e| &mut e.versions) {
-        version.root = roots.next().unwrap_or_default();
-    }
-    let mut text = String::new();
-    for node in &nodes {
-        text.push_str(&node.to_line().to_string());
-        text.push('\n');
-    }
-    Ok((text, entries))
+    Ok(())
 }
 
 /// The columns of a table's lines, with their numbers; `#` begins a comment line.

@@ -1,7 +1,9 @@
 //! A kind with its types: what it is owned by, how its resources are named in ARM, and its versions.
 
 mod name;
+mod others;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
@@ -9,9 +11,11 @@ use serde_json::Value;
 use crate::arm_id::ArmId;
 use crate::catalog::{Export, KindEntry, VersionEntry};
 use crate::graph::{Flags, Graph, Node, NodeId, Prop};
+use crate::pattern::Asked;
 use crate::shape::{self, Object};
 
 pub use name::{NameContext, NameError, NameRule};
+pub(crate) use others::Others;
 
 /// What a resource of a kind belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +28,11 @@ pub enum Owner {
         group: String,
         /// The owner's kind.
         kind: String,
+    },
+    /// A resource that is of no kind; the owner's field has its ARM id.
+    Resource {
+        /// The owner's ARM type.
+        arm_type: String,
     },
     /// Any resource, which it extends; the owner's field also has a group and a kind.
     Extension,
@@ -73,12 +82,34 @@ pub enum OwnerError {
     },
 }
 
+/// An ARM type has no such api-version, as far as this catalog knows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{arm_type} has no api-version {wanted} in this catalog; the newest are {newest}")]
+pub struct UnknownVersion {
+    /// The ARM type.
+    pub arm_type: String,
+    /// What was asked for.
+    pub wanted: String,
+    /// The newest that there are.
+    pub newest: String,
+}
+
+impl UnknownVersion {
+    fn new(kind: &Kind, wanted: &str) -> Self {
+        let served = kind.versions.iter().map(Version::api_version);
+        let all: BTreeSet<&str> = served.chain(kind.other_versions().map(|(_, api)| api)).collect();
+        let newest: Vec<&str> = all.into_iter().rev().take(5).collect();
+        Self { arm_type: kind.arm_type().to_owned(), wanted: wanted.to_owned(), newest: newest.join(", ") }
+    }
+}
+
 /// A kind with its types.
 #[derive(Debug)]
 pub struct Kind {
     entry: KindEntry,
     graph: Arc<Graph>,
     versions: Vec<Version>,
+    others: Others,
 }
 
 /// A served version of a kind. Its shapes are made when they are first used.
@@ -96,19 +127,11 @@ pub struct Version {
 }
 
 impl Kind {
-    pub(crate) fn new(entry: KindEntry, graph: Arc<Graph>, roots: &[NodeId]) -> Self {
+    pub(crate) fn new(entry: KindEntry, graph: Arc<Graph>, roots: &[NodeId], others: Others) -> Self {
         let light = KindEntry { versions: Vec::new(), ..entry.clone() };
-        let version = |(v, &root): (&VersionEntry, &NodeId)| Version {
-            name: v.name.clone(),
-            api: v.api_version.clone(),
-            root,
-            graph: Arc::clone(&graph),
-            entry: light.clone(),
-            spec: OnceLock::new(),
-            status: OnceLock::new(),
-        };
+        let version = |(v, &root): (&VersionEntry, &NodeId)| Version::new(v, root, Arc::clone(&graph), light.clone());
         let versions = entry.versions.iter().zip(roots).map(version).collect();
-        Self { entry, graph, versions }
+        Self { entry, graph, versions, others }
     }
 
     /// What the index says about it.
@@ -136,15 +159,22 @@ impl Kind {
         &self.versions
     }
 
-    /// The version with this name; the storage version is its hub's.
+    /// The version with this name; the storage version is its hub's. Api-versions that are not served by default are found, too.
     pub fn version(&self, name: &str) -> Option<&Version> {
         let find = |name: &str| self.versions.iter().find(|v| v.name == name);
-        find(name).or_else(|| find(name.strip_suffix("storage")?))
+        find(name).or_else(|| find(name.strip_suffix("storage")?)).or_else(|| self.others.version(name))
     }
 
-    /// The version with this ARM api-version.
+    /// The names and api-versions of the versions that are not served by default, oldest first.
+    pub fn other_versions(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.others.names()
+    }
+
+    /// The version with this ARM api-version, whether it is served by default or not.
     pub fn version_for_api(&self, api_version: &str) -> Option<&Version> {
-        self.versions.iter().find(|v| v.api.eq_ignore_ascii_case(api_version))
+        let own = self.versions.iter().find(|v| v.api.eq_ignore_ascii_case(api_version));
+        let is_it = |(_, api): &(&str, &str)| api.eq_ignore_ascii_case(api_version);
+        own.or_else(|| self.others.version(self.other_versions().find(is_it)?.0))
     }
 
     /// The version whose storage version objects are stored in.
@@ -152,25 +182,36 @@ impl Kind {
         self.version(&self.entry.hub)
     }
 
+    /// The names of the versions that a pattern asks for: all of an api-version, which may have two names.
+    pub fn versions_asked(&self, asked: &Asked) -> Result<BTreeSet<&str>, UnknownVersion> {
+        let default = self.versions.iter().filter(|_| asked.default).map(Version::name);
+        let mut names: BTreeSet<&str> = default.collect();
+        for wanted in &asked.api_versions {
+            let mut found: Vec<&str> = self.versions.iter().filter(|v| v.api == *wanted).map(Version::name).collect();
+            if found.is_empty() {
+                found.extend(self.other_versions().filter(|(_, api)| api == wanted).map(|(name, _)| name));
+            }
+            if found.is_empty() {
+                return Err(UnknownVersion::new(self, wanted));
+            }
+            names.extend(found);
+        }
+        Ok(names)
+    }
+
     /// What a resource of this kind belongs to.
     pub fn owner(&self) -> Owner {
-        match (&self.entry.owner, self.scope()) {
-            (_, Scope::Extension) => Owner::Extension,
-            (Some((group, kind)), _) => Owner::Kind { group: group.clone(), kind: kind.clone() },
-            (None, _) => Owner::None,
-        }
+        owner(&self.entry)
     }
 
     /// Where resources of this kind live.
     pub fn scope(&self) -> Scope {
-        if self.entry.owner.is_some() {
-            return Scope::Owner;
-        }
-        match self.entry.scopes {
-            s if s & 16 != 0 => Scope::Extension,
-            s if s & 8 != 0 => Scope::Owner,
-            s if s & 4 != 0 => Scope::Subscription,
-            _ => Scope::Tenant,
+        match self.owner() {
+            Owner::Kind { .. } | Owner::Resource { .. } => Scope::Owner,
+            Owner::Extension => Scope::Extension,
+            Owner::None if self.entry.scopes & 8 != 0 => Scope::Owner,
+            Owner::None if self.entry.scopes & 4 != 0 => Scope::Subscription,
+            Owner::None => Scope::Tenant,
         }
     }
 
@@ -181,9 +222,8 @@ impl Kind {
             Owner::Kind { ref group, ref kind } if group == "resources.azure.com" && kind == "ResourceGroup" => {
                 "Microsoft.Resources/resourceGroups".to_owned()
             }
-            Owner::Kind { .. } => {
-                self.entry.arm_type.rsplit_once('/').map(|(parent, _)| parent.to_owned()).unwrap_or_default()
-            }
+            Owner::Kind { .. } => parent_type(&self.entry.arm_type).to_owned(),
+            Owner::Resource { arm_type } => arm_type,
         };
         let found = owner.resource_type();
         if found.eq_ignore_ascii_case(&expected) {
@@ -242,7 +282,37 @@ impl Kind {
     }
 }
 
+/// The ARM type that a type is directly below; the provider's name for one at the top.
+fn parent_type(arm_type: &str) -> &str {
+    arm_type.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+/// What a resource of the kind belongs to.
+pub(crate) fn owner(entry: &KindEntry) -> Owner {
+    let parent = parent_type(&entry.arm_type);
+    match &entry.owner {
+        Some((group, kind)) => Owner::Kind { group: group.clone(), kind: kind.clone() },
+        None if entry.scopes & 16 != 0 && !parent.contains('/') => Owner::Extension,
+        None if entry.further && parent.contains('/') => Owner::Resource { arm_type: parent.to_owned() },
+        None if entry.scopes == 2 => Owner::Resource { arm_type: "Microsoft.Management/managementGroups".to_owned() },
+        None if entry.scopes & 16 != 0 => Owner::Extension,
+        None => Owner::None,
+    }
+}
+
 impl Version {
+    fn new(version: &VersionEntry, root: NodeId, graph: Arc<Graph>, entry: KindEntry) -> Self {
+        Self {
+            name: version.name.clone(),
+            api: version.api_version.clone(),
+            root,
+            graph,
+            entry,
+            spec: OnceLock::new(),
+            status: OnceLock::new(),
+        }
+    }
+
     /// The Kubernetes version, as in `v1api20250101`.
     pub fn name(&self) -> &str {
         &self.name
@@ -255,7 +325,7 @@ impl Version {
 
     /// The fields of the spec, less azureName, owner and operatorSpec.
     pub fn spec(&self) -> &Object {
-        self.spec.get_or_init(|| shape::spec(&self.graph, self.root))
+        self.spec.get_or_init(|| shape::spec(&self.graph, self.root, self.entry.manager.is_arm()))
     }
 
     /// The fields of the status, less the conditions.
@@ -288,13 +358,21 @@ impl Version {
         self.name_prop().map(|p| self.graph.node(p.node))
     }
 
+    /// The body's `name`; of a union that has none of its own, the first alternative's.
     fn name_prop(&self) -> Option<&Prop> {
-        let props = match self.graph.node(self.root) {
-            Node::Object { props, .. } => props,
-            Node::Union { base, .. } => base,
-            _ => return None,
-        };
-        props.iter().find(|p| &*p.name == "name")
+        fn named(props: &[Prop]) -> Option<&Prop> {
+            props.iter().find(|p| &*p.name == "name")
+        }
+        match self.graph.node(self.root) {
+            Node::Object { props, .. } => named(props),
+            Node::Union { base, cases, .. } => named(base).or_else(|| {
+                cases.iter().find_map(|case| match self.graph.node(case.node) {
+                    Node::Object { props, .. } => named(props),
+                    _ => None,
+                })
+            }),
+            _ => None,
+        }
     }
 
     /// How a resource gets its ARM name in this version.

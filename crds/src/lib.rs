@@ -19,10 +19,11 @@ pub mod manager;
 pub mod names;
 pub mod pattern;
 pub mod shape;
+pub mod specimen;
 
 pub use arm_id::ArmId;
 pub use body::{BodyError, Difference, Inputs, Resolved, SecretValue, Target, Violation};
 pub use catalog::{Catalog, KindEntry};
-pub use kind::{Kind, NameContext, NameRule, Owner, Scope, Version};
+pub use kind::{Kind, NameContext, NameRule, Owner, Scope, UnknownVersion, Version};
 pub use manager::Manager;
-pub use pattern::Pattern;
+pub use pattern::{Asked, Pattern};

@@ -71,6 +71,50 @@ pub fn plural(kind: &str) -> String {
     format!("{lower}s")
 }
 
+/// The kind for the segments of an ARM type below its provider: `automationAccounts/runbooks` is `AutomationAccountsRunbook`.
+pub fn kind(segments: &str) -> String {
+    let words: Vec<String> = segments.split('/').map(pascal).collect();
+    match words.split_last() {
+        Some((last, above)) => format!("{}{}", above.concat(), singular(last)),
+        None => String::new(),
+    }
+}
+
+fn pascal(segment: &str) -> String {
+    let mut word = String::with_capacity(segment.len());
+    let mut upper = true;
+    for c in segment.chars() {
+        if !c.is_ascii_alphanumeric() {
+            upper = true;
+        } else if std::mem::take(&mut upper) {
+            word.push(c.to_ascii_uppercase());
+        } else {
+            word.push(c);
+        }
+    }
+    word
+}
+
+/// One of what a word counts, as far as Azure's names go.
+fn singular(word: &str) -> String {
+    let lower = word.to_ascii_lowercase();
+    let ends = |ends: &[&str]| ends.iter().any(|end| lower.ends_with(end));
+    let cut = if ends(&["ies"]) && word.len() > 4 {
+        return format!("{}y", &word[..word.len() - 3]);
+    } else if ends(&["sses", "shes", "ches", "xes", "zes", "statuses"]) {
+        2
+    } else {
+        usize::from(ends(&["s"]) && !ends(&["ss", "us", "sis", "settings", "redis"]))
+    };
+    word[..word.len() - cut].to_owned()
+}
+
+/// The Kubernetes version for an ARM api-version: `2023-01-01-preview` is `v20230101preview`.
+pub fn version(api_version: &str) -> String {
+    let compact: String = api_version.chars().filter(char::is_ascii_alphanumeric).collect();
+    format!("v{}", compact.to_ascii_lowercase())
+}
+
 /// The Kubernetes group of an ARM provider.
 pub fn group(provider: &str) -> String {
     let lower = provider.to_ascii_lowercase();
@@ -122,6 +166,28 @@ mod tests {
         ] {
             assert_eq!(alternative(value), expected);
         }
+    }
+
+    #[test]
+    fn kinds_join_the_segments() {
+        for (segments, expected) in [
+            ("workflows", "Workflow"),
+            ("automationAccounts/runbooks/draft", "AutomationAccountsRunbooksDraft"),
+            ("managedInstances/azureADOnlyAuthentications", "ManagedInstancesAzureADOnlyAuthentication"),
+            ("capacities", "Capacity"),
+            ("spaces/applications/businessProcesses", "SpacesApplicationsBusinessProcess"),
+            ("servers/auditingSettings", "ServersAuditingSettings"),
+            ("labs/$default", "LabsDefault"),
+            ("redis", "Redis"),
+        ] {
+            assert_eq!(kind(segments), expected, "{segments}");
+        }
+    }
+
+    #[test]
+    fn versions_are_api_versions_without_dashes() {
+        assert_eq!(version("2025-01-01"), "v20250101");
+        assert_eq!(api_version(&version("2025-01-01-preview")).as_deref(), Some("2025-01-01-preview"));
     }
 
     #[test]

@@ -93,6 +93,8 @@ pub struct Field {
     pub arm: Vec<Box<str>>,
     /// Whether the spec must have it.
     pub required: bool,
+    /// Whether the service refuses the object without it; the spec may have another field in its stead.
+    pub needed: bool,
     /// Its type.
     pub shape: Shape,
     /// How the value gets into the body.

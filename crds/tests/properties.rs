@@ -1,122 +1,30 @@
-//! Of every kind and version: a custom resource with every field set is what its schema accepts, its body is what the type accepts, and the body's
-//! status is what the status's schema accepts and says what the spec said. Random parts of such resources, too.
+//! Of every kind of ASO's set, in every version: a custom resource with every field set is what its schema accepts, its body is what the type accepts,
+//! and the body's status is what the status's schema accepts and says what the spec said. So are one with no more than it must have, and random ones.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use flotilla_crds::shape::{Field, Object, Role, Shape};
-use flotilla_crds::{ArmId, Catalog, Kind, NameRule, Resolved, SecretValue, Target, Version};
+use flotilla_crds::specimen::{self, ARM_ID, Extent};
+use flotilla_crds::{ArmId, Catalog, Kind, NameContext, Resolved, SecretValue, Target, Version};
 use proptest::prelude::*;
-use serde_json::{Map, Value, json};
-
-const ID: &str =
-    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/rg/providers/Microsoft.Example/things/thing";
+use regex::Regex;
+use serde_json::Value;
 
 /// Variable with the number of random parts that are made of every version.
 const SEEDS: &str = "FLOTILLA_TEST_SEEDS";
 
 /// Seeds that once found something.
-const ONCE_FAILED: [u64; 2] = [131, 40_910_443_223_333_492];
-
-/// Decides what a generated resource has. `Whole` takes every field and the nth alternative; `Part` some of them.
-enum Choice {
-    Whole(usize),
-    Part(u64),
-}
-
-impl Choice {
-    /// A number below `bound` that depends on the place.
-    fn pick(&mut self, bound: usize) -> usize {
-        match self {
-            Self::Whole(n) => *n % bound,
-            Self::Part(seed) => {
-                // SplitMix64: good enough to pick with, and the same everywhere.
-                *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let mut z = *seed;
-                z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-                usize::try_from((z ^ (z >> 31)) % bound as u64).unwrap()
-            }
-        }
-    }
-
-    fn takes(&mut self, field: &Field, of: &Object) -> bool {
-        // Some objects are nothing but a reference, and the service requires the id where the spec does not.
-        let only = of.fields.len() == 1 && matches!(field.shape, Shape::Reference { .. });
-        field.required || only || matches!(self, Self::Whole(_)) || self.pick(3) == 0
-    }
-}
-
-fn object(shape: &Object, choice: &mut Choice) -> Value {
-    let mut value = Map::new();
-    let alternatives: Vec<&Field> = shape.fields.iter().filter(|f| matches!(f.role, Role::Alternative(_))).collect();
-    if !alternatives.is_empty() {
-        let field = alternatives[choice.pick(alternatives.len())];
-        value.insert(field.name.to_string(), one(&field.shape, choice));
-    }
-    for field in shape.fields.iter().filter(|f| !matches!(f.role, Role::Alternative(_))) {
-        let other = matches!(&field.role, Role::InsteadOf(plain) if value.contains_key(&**plain));
-        let taken = shape
-            .fields
-            .iter()
-            .any(|f| matches!(&f.role, Role::InsteadOf(p) if **p == *field.name) && value.contains_key(&*f.name));
-        if !other && !taken && choice.takes(field, shape) {
-            value.insert(field.name.to_string(), one(&field.shape, choice));
-        }
-    }
-    // An object that the type requires and the spec does not have, because its members stand in its place, is in the body if one of them is set.
-    for wrapper in &shape.wrappers {
-        let (_, above) = wrapper.split_last().unwrap();
-        let is_set = |value: &Map<String, Value>, arm: &[Box<str>]| {
-            shape.fields.iter().any(|f| f.arm.starts_with(arm) && value.contains_key(&*f.name))
-        };
-        if (above.is_empty() || is_set(&value, above)) && !is_set(&value, wrapper) {
-            let members: Vec<&Field> = shape.fields.iter().filter(|f| f.arm.starts_with(wrapper)).collect();
-            let field = members[choice.pick(members.len())];
-            value.insert(field.name.to_string(), one(&field.shape, choice));
-        }
-    }
-    // What the service requires and the spec does not (a value that may come from a config map) is there in one form or the other.
-    for field in &shape.fields {
-        if let Role::InsteadOf(plain) = &field.role
-            && !value.contains_key(&**plain)
-        {
-            value.insert(field.name.to_string(), one(&field.shape, choice));
-        }
-    }
-    Value::Object(value)
-}
-
-fn one(shape: &Shape, choice: &mut Choice) -> Value {
-    match shape {
-        Shape::Object(members) => object(members, choice),
-        Shape::Map(item) => json!({"key": one(item, choice)}),
-        Shape::List { item, min, .. } => (0..min.unwrap_or(1).max(1)).map(|_| one(item, choice)).collect(),
-        Shape::String { min, max, .. } => {
-            json!("abcd".repeat(100)[..usize::try_from(min.unwrap_or(3).max(3).min(max.unwrap_or(400))).unwrap()])
-        }
-        Shape::Enum(values) => json!(values[choice.pick(values.len())]),
-        Shape::Integer { min, max } | Shape::Number { min, max } => {
-            json!(7.max(min.unwrap_or(i64::MIN)).min(max.unwrap_or(i64::MAX)))
-        }
-        Shape::Integers(values) | Shape::Numbers(values) => json!(values[choice.pick(values.len())]),
-        Shape::Boolean => json!(true),
-        Shape::Any => json!({"any": ["thing"]}),
-        Shape::AnyMap => json!({"key": {"any": "thing"}}),
-        Shape::Reference { .. } => json!({"armId": ID}),
-        Shape::Identities => json!([{"reference": {"armId": ID}}]),
-        Shape::SecretKey | Shape::ConfigKey => json!({"name": "source", "key": "key"}),
-        Shape::SecretMap => json!({"name": "source"}),
-    }
-}
+const ONCE_FAILED: [u64; 2] = [91, 190];
 
 fn resolve(version: &Version, spec: &Value) -> Resolved {
     let inputs = version.inputs(spec);
     let mut resolved = Resolved::default();
     for reference in inputs.references {
-        let Target::ArmId(id) = reference.target else { panic!("{reference:?}") };
-        resolved.references.insert(reference.path, id);
+        assert!(!matches!(reference.target, Target::Malformed(_)), "{reference:?}");
+        resolved.references.insert(reference.path, ArmId::parse(ARM_ID).unwrap());
     }
     for input in inputs.secrets {
         match input.key {
@@ -136,7 +44,13 @@ fn resolve(version: &Version, spec: &Value) -> Resolved {
     resolved
 }
 
-/// What of a value a schema refuses: structure, `required`, `enum`, bounds. Patterns are left to the API server.
+fn matches(pattern: &str, text: &str) -> bool {
+    thread_local!(static MADE: RefCell<HashMap<String, Regex>> = RefCell::default());
+    let made = |pattern: &str| Regex::new(pattern).unwrap();
+    MADE.with_borrow_mut(|all| all.entry(pattern.to_owned()).or_insert_with(|| made(pattern)).is_match(text))
+}
+
+/// What of a value a schema refuses: all but what the CRD says with CEL.
 fn refusals(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
     if schema["x-kubernetes-preserve-unknown-fields"] == true {
         return;
@@ -160,6 +74,30 @@ fn refusals(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) 
         schema["minimum"].as_i64().is_some_and(|m| n < m) || schema["maximum"].as_i64().is_some_and(|m| n > m)
     }) {
         found.push(format!("{path} is {value}, out of bounds"));
+    }
+    if let Some(text) = value.as_str() {
+        let length = text.chars().count() as u64;
+        let pattern = schema["pattern"].as_str();
+        if schema["minLength"].as_u64().is_some_and(|min| length < min)
+            || schema["maxLength"].as_u64().is_some_and(|max| length > max)
+            || pattern.is_some_and(|pattern| !matches(pattern, text))
+        {
+            found.push(format!("{path} is {text:?}, which breaks {schema}"));
+        }
+    }
+    if let Some(items) = value.as_array().map(|items| items.len() as u64)
+        && (schema["minItems"].as_u64().is_some_and(|min| items < min)
+            || schema["maxItems"].as_u64().is_some_and(|max| items > max))
+    {
+        found.push(format!("{path} has {items} items"));
+    }
+    if let Some(forms) = schema["oneOf"].as_array() {
+        let has = |form: &&Value| {
+            form["required"].as_array().unwrap().iter().all(|name| value.get(name.as_str().unwrap()).is_some())
+        };
+        if forms.iter().filter(has).count() != 1 {
+            found.push(format!("{path} is {value}, not one of the forms"));
+        }
     }
     for name in
         schema["required"].as_array().into_iter().flatten().filter(|name| value.get(name.as_str().unwrap()).is_none())
@@ -201,7 +139,7 @@ fn check_same(
         let at = format!("{path}.{}", field.name);
         match (&field.shape, &twin.shape) {
             (Shape::Object(a), Shape::Object(b)) => check_same(a, stated, b, seen, &at, found),
-            (Shape::Reference { .. }, Shape::String { .. }) if *seen != ID => found.push(format!("{at} is {seen}")),
+            (Shape::Reference { .. }, Shape::String { .. }) if *seen != ARM_ID => found.push(format!("{at} is {seen}")),
             (Shape::String { .. } | Shape::Enum(_), Shape::String { .. }) | (Shape::Boolean, Shape::Boolean)
                 if seen != stated =>
             {
@@ -212,23 +150,16 @@ fn check_same(
     }
 }
 
-fn check(kind: &Kind, version: &Version, choice: &mut Choice) -> Vec<String> {
+fn check(kind: &Kind, version: &Version, extent: Extent) -> Vec<String> {
     let mut found = Vec::new();
-    let mut spec = object(version.spec(), choice);
-    if let Some(Shape::String { .. }) = version.spec().field("type").map(|f| &f.shape) {
-        spec["type"] = json!(kind.arm_type());
-    }
-    let name = match kind.name_rule() {
-        NameRule::Fixed(name) => name,
-        NameRule::AzureName | NameRule::Uuid => "something".to_owned(),
-    };
-    let mut schema = kind.own_spec_schema(version.name()).unwrap();
-    if let Some(required) = schema["required"].as_array_mut() {
-        required.retain(|name| name != "owner");
-    }
+    let spec = version.specimen(extent);
+    let schema = kind.own_spec_schema(version.name()).unwrap();
     refusals(&schema, &spec, "spec", &mut found);
+    let context = NameContext { namespace: "default", name: specimen::NAME, uid: "" };
+    let name = kind.arm_name(&context, &spec).unwrap();
     let resolved = resolve(version, &spec);
     match version.put_body(&spec, &name, &resolved) {
+        _ if !kind.entry().manager.is_arm() => {}
         Err(error) => found.push(error.to_string()),
         Ok(body) => {
             found.extend(version.validate_body(&body).err().into_iter().flatten().map(|v| v.to_string()));
@@ -243,11 +174,13 @@ fn check(kind: &Kind, version: &Version, choice: &mut Choice) -> Vec<String> {
     found.into_iter().map(|line| format!("{}/{} {}: {line}", kind.group(), kind.name(), version.name())).collect()
 }
 
+/// How many specimens it takes to have each alternative; two have each form of a reference.
 fn most_alternatives(object: &Object) -> usize {
     fn of(shape: &Shape) -> usize {
         match shape {
             Shape::Object(members) => most_alternatives(members),
             Shape::Map(item) | Shape::List { item, .. } => of(item),
+            Shape::Reference { .. } => 2,
             _ => 1,
         }
     }
@@ -259,12 +192,13 @@ fn most_alternatives(object: &Object) -> usize {
 fn everything_set_makes_a_valid_body_and_status_in_every_version() {
     let catalog = Catalog::embedded();
     let (mut found, mut checked) = (BTreeSet::new(), 0);
-    for entry in catalog.kinds().filter(|entry| entry.manager.is_arm()) {
+    for entry in catalog.standard() {
         let kind = catalog.kind(&entry.group, &entry.kind).unwrap();
         for version in kind.versions() {
+            found.extend(check(&kind, version, Extent::Required));
             for n in 0..most_alternatives(version.spec()) {
                 checked += 1;
-                found.extend(check(&kind, version, &mut Choice::Whole(n)));
+                found.extend(check(&kind, version, Extent::Whole(n)));
             }
         }
     }
@@ -278,12 +212,12 @@ fn any_part_makes_a_valid_body_and_status_in_every_version() {
     let seeds = || (0..count).chain(ONCE_FAILED);
     let catalog = Catalog::embedded();
     let mut found = BTreeSet::new();
-    for entry in catalog.kinds().filter(|entry| entry.manager.is_arm()) {
+    for entry in catalog.standard() {
         let kind = catalog.kind(&entry.group, &entry.kind).unwrap();
         for version in kind.versions() {
             for seed in seeds() {
                 found.extend(
-                    check(&kind, version, &mut Choice::Part(seed)).into_iter().map(|e| format!("{e} (seed {seed})")),
+                    check(&kind, version, Extent::Part(seed)).into_iter().map(|e| format!("{e} (seed {seed})")),
                 );
             }
         }

@@ -2,13 +2,14 @@
 
 use anyhow::{Context as _, Result};
 use clap::builder::styling::{AnsiColor, Style};
-use flotilla_crds::{Catalog, KindEntry};
+use flotilla_crds::Catalog;
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject};
 use kube::{Api, Client};
 
 use super::compare;
+use super::select::Selected;
 use crate::output::Out;
 
 /// CRDs that are read at the same time.
@@ -37,18 +38,18 @@ impl Found {
 }
 
 /// Reads and compares.
-pub(super) async fn read(catalog: &'static Catalog, kinds: &[&KindEntry]) -> Result<Vec<Found>> {
+pub(super) async fn read(catalog: &'static Catalog, kinds: &[Selected<'_>]) -> Result<Vec<Found>> {
     let client = Client::try_default().await.context("failed to find a cluster: set KUBECONFIG")?;
     let api: Api<DynamicObject> = Api::all_with(client, &ApiResource::erase::<CustomResourceDefinition>(&()));
-    let reads = kinds.iter().map(|&entry| {
+    let reads = kinds.iter().map(|kind| {
         let api = api.clone();
         async move {
-            let name = entry.crd_name();
+            let name = kind.entry.crd_name();
             let read = api.get_opt(&name).await.with_context(|| format!("failed to read the CRD {name}"))?;
             let state = match read {
                 None => State::Missing,
                 Some(theirs) => {
-                    let found = compare::differences(&super::crd(catalog, entry)?, &theirs.data);
+                    let found = compare::differences(&super::crd(catalog, kind)?, &theirs.data);
                     if found.is_empty() { State::Same } else { State::Different(found) }
                 }
             };

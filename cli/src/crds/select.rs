@@ -1,28 +1,44 @@
 //! The kinds that patterns mean. A pattern that means none is an error: it is a typing mistake.
 
 use anyhow::{Result, bail};
-use flotilla_crds::{Catalog, KindEntry, Pattern};
+use flotilla_crds::{Asked, Catalog, KindEntry, Pattern};
 
 use crate::suggest::nearest;
 
-/// The kinds that some pattern means, all without patterns, by group and kind.
+/// A kind, and the versions of it that are meant.
+#[derive(Clone, Debug)]
+pub(super) struct Selected<'a> {
+    pub(super) entry: &'a KindEntry,
+    pub(super) asked: Asked,
+}
+
+/// The kinds that some pattern means, all of ASO's set without patterns, by group and kind.
 pub(super) fn kinds<'a>(catalog: &'a Catalog, patterns: &[String]) -> Result<Vec<&'a KindEntry>> {
+    Ok(selected(catalog, patterns)?.into_iter().map(|selected| selected.entry).collect())
+}
+
+/// The same, with the versions that the patterns ask for.
+pub(super) fn selected<'a>(catalog: &'a Catalog, patterns: &[String]) -> Result<Vec<Selected<'a>>> {
+    let pattern = pattern(catalog, patterns)?;
+    let asks = |entry| pattern.asks(entry).map(|asked| Selected { entry, asked });
+    Ok(catalog.kinds().filter_map(asks).collect())
+}
+
+fn pattern(catalog: &Catalog, patterns: &[String]) -> Result<Pattern> {
     if patterns.is_empty() {
-        return Ok(catalog.kinds().collect());
+        return Ok(Pattern::parse("*")?);
     }
     let parts: Vec<&str> =
         patterns.iter().flat_map(|p| p.split(';')).map(str::trim).filter(|p| !p.is_empty()).collect();
-    let names = catalog.kinds().map(|e| (e.group.as_str(), e.kind.as_str()));
     for part in &parts {
         let whole = whole(part);
-        if !Pattern::parse(&whole)?.unused(&names).is_empty() {
+        if !Pattern::parse(&whole)?.unused(catalog).is_empty() {
             let near = suggestion(catalog, &whole).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
             bail!("no kind matches {part:?}{near}");
         }
     }
     let whole: Vec<String> = parts.into_iter().map(whole).collect();
-    let pattern = Pattern::parse(&whole.join(";"))?;
-    Ok(catalog.kinds().filter(|e| pattern.matches(&e.group, &e.kind)).collect())
+    Ok(Pattern::parse(&whole.join(";"))?)
 }
 
 /// A group or a kind alone is a pattern too.
@@ -37,6 +53,10 @@ fn whole(pattern: &str) -> String {
 
 fn suggestion(catalog: &Catalog, pattern: &str) -> Option<String> {
     let (group, kind) = pattern.split_once('/')?;
+    if !group.contains('*') && !group.to_lowercase().ends_with(".azure.com") {
+        let arm_type = pattern.split('@').next()?;
+        return nearest(arm_type, catalog.kinds().map(|e| e.arm_type.as_str())).map(str::to_owned);
+    }
     let groups = || catalog.kinds().map(|e| e.group.as_str());
     let known = groups().any(|g| g.eq_ignore_ascii_case(group));
     let near_group = if known || group == "*" { group } else { nearest(group, groups())? };
@@ -47,12 +67,18 @@ fn suggestion(catalog: &Catalog, pattern: &str) -> Option<String> {
         let within = within.to_owned();
         catalog.kinds().filter(move |e| within == "*" || e.group.eq_ignore_ascii_case(&within)).map(|e| e.kind.as_str())
     };
+    let full = |entry: &KindEntry| format!("{}/{}", entry.group, entry.kind);
+    let elsewhere = catalog.kinds().find(|e| e.kind.eq_ignore_ascii_case(kind));
+    if group == "*"
+        && let Some(entry) = elsewhere
+    {
+        return Some(full(entry));
+    }
     if let Some(near) = nearest(kind, kinds(near_group)) {
         return Some(if group == "*" { near.to_owned() } else { format!("{near_group}/{near}") });
     }
-    let elsewhere = catalog.kinds().find(|e| e.kind.eq_ignore_ascii_case(kind));
     let begun = || catalog.kinds().find(|e| kind.len() > 2 && e.kind.to_lowercase().starts_with(&kind.to_lowercase()));
-    elsewhere.or_else(begun).map(|e| format!("{}/{}", e.group, e.kind))
+    elsewhere.or_else(begun).map(full)
 }
 
 #[cfg(test)]
@@ -73,6 +99,11 @@ mod tests {
             ["app.azure.com/Job", "resources.azure.com/ResourceGroup"]
         );
         assert_eq!(names(&["*"]).unwrap(), names(&[]).unwrap());
+        assert_eq!(
+            names(&["microsoft.automation/automationaccounts"]).unwrap(),
+            ["automation.azure.com/AutomationAccount"]
+        );
+        assert_eq!(names(&["automation.azure.com"]).unwrap(), names(&["Microsoft.Automation"]).unwrap());
         assert_eq!(names(&["storage.azure.com/StorageAccount;app.azure.com/Job"]).unwrap().len(), 2);
     }
 
@@ -83,6 +114,8 @@ mod tests {
             ("storag.azure.com/*", "\"storage.azure.com/*\""),
             ("storage.azure.com/StorageAcount", "\"storage.azure.com/StorageAccount\""),
             ("storage.azure.com/ContainerApp", "\"app.azure.com/ContainerApp\""),
+            ("AutomationAccount", "\"automation.azure.com/AutomationAccount\""),
+            ("Microsoft.Automation/automationAcounts@2023-11-01", "\"Microsoft.Automation/automationAccounts\""),
         ] {
             let error = names(&["*", pattern]).unwrap_err().to_string();
             assert!(error.contains("no kind matches") && error.ends_with(&format!("did you mean {meant}?")), "{error}");

@@ -321,7 +321,7 @@ impl<'a> Planner<'a> {
         let owner = match kind.owner() {
             Owner::None => None,
             Owner::Kind { group, kind } => Some(self.unknown(&group, &kind, depth + 1)),
-            Owner::Extension => Some(nowhere()),
+            Owner::Extension | Owner::Resource { .. } => Some(nowhere()),
         };
         kind.arm_id(owner.as_ref(), &self.subscription, UNKNOWN).unwrap_or_else(|_| nowhere())
     }
@@ -421,7 +421,7 @@ fn owner(resource: &Resource) -> Option<Target> {
     match resource.kind.owner() {
         Owner::None => None,
         Owner::Kind { group, kind } => Some(Target::of_owner(stated, Some((&group, &kind)))),
-        Owner::Extension => Some(Target::of_owner(stated, None)),
+        Owner::Extension | Owner::Resource { .. } => Some(Target::of_owner(stated, None)),
     }
 }
 

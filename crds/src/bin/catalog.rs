@@ -37,11 +37,13 @@ fn run() -> Result<String, String> {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
     let imported = import::run(&types, &data, &[]).map_err(chain)?;
     let target = data.join("catalog.bin");
-    let new = Catalog::from_bytes(Box::leak(imported.bytes.clone().into_boxed_slice())).map_err(chain)?;
-    let mut lines = import::changes(Catalog::embedded(), &new);
+    let old = std::fs::read(&target).unwrap_or_default();
+    let mut lines = match Catalog::from_bytes(old.clone().leak()) {
+        Ok(before) => import::changes(&before, &Catalog::from_bytes(imported.bytes.clone().leak()).map_err(chain)?),
+        Err(error) => vec![format!("everything is new, as {} can't be read: {error}", target.display())],
+    };
     lines.extend(imported.unused_facts.iter().map(|fact| format!("unused   {fact}")));
     lines.push(format!("{}, {} bytes packed", imported.report, imported.bytes.len()));
-    let old = std::fs::read(&target).unwrap_or_default();
     if check && old != imported.bytes {
         return Err(format!("{}\n{} is not what these inputs give", lines.join("\n"), target.display()));
     }

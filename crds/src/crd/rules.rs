@@ -85,7 +85,7 @@ pub(super) fn add(union: &Schema, own: &Schema, advice: &Advice<'_>, path: &[&st
 /// Whether CEL knows a property of this schema: what is untyped, or a list or map of it, it does not.
 fn is_visible(schema: &Schema) -> bool {
     match &schema.structure {
-        Structure::Any => false,
+        Structure::Any | Structure::AnyFollowed => false,
         Structure::List(inner) | Structure::Map(inner) => is_visible(inner),
         _ => true,
     }

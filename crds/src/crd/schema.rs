@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 
 use super::rules::{self, Advice};
 
-const MEMBERS: &str = "additionalProperties";
 /// How many objects may be in one another, without a list between, in an untyped value.
 const DEPTH: usize = 16;
 
@@ -37,6 +36,8 @@ pub(super) enum Structure {
     Number,
     Boolean,
     Any,
+    /// Anything, and the API server is told to look for changes within; see [`anything`].
+    AnyFollowed,
 }
 
 impl Schema {
@@ -62,6 +63,21 @@ impl Schema {
 
     pub(super) fn check(mut self, keyword: &str, value: impl Into<Value>) -> Self {
         self.checks.insert(keyword.to_owned(), value.into());
+        self
+    }
+
+    /// The same, where the API server is to see what a request leaves alone in untyped values.
+    pub(super) fn followed(mut self) -> Self {
+        self.structure = match self.structure {
+            Structure::Any => Structure::AnyFollowed,
+            Structure::Map(values) => Structure::Map(Box::new(values.followed())),
+            Structure::List(items) => Structure::List(Box::new(items.followed())),
+            Structure::Object { properties, required, exclusive } => {
+                let properties = properties.into_iter().map(|(name, schema)| (name, schema.followed())).collect();
+                Structure::Object { properties, required, exclusive }
+            }
+            other => other,
+        };
         self
     }
 
@@ -166,9 +182,6 @@ pub(super) fn emit_plain(union: &Schema) -> Value {
 /// A version's own structure with its checks.
 pub(super) fn emit_own(schema: &Schema) -> Value {
     let mut out = structure(schema, &mut emit_own);
-    if schema.structure == Structure::Any {
-        out.remove(MEMBERS);
-    }
     checks(schema, &mut out);
     Value::Object(out)
 }
@@ -239,7 +252,8 @@ fn structure(schema: &Schema, inner: &mut dyn FnMut(&Schema) -> Value) -> Map<St
         }
         Structure::Number => set("type", json!("number")),
         Structure::Boolean => set("type", json!("boolean")),
-        Structure::Any => out = anything(DEPTH),
+        Structure::Any => out = anything(0),
+        Structure::AnyFollowed => out = anything(DEPTH),
     }
     out
 }
@@ -251,7 +265,7 @@ fn structure(schema: &Schema, inner: &mut dyn FnMut(&Schema) -> Value) -> Map<St
 fn anything(depth: usize) -> Map<String, Value> {
     let mut out = Map::from_iter([("x-kubernetes-preserve-unknown-fields".to_owned(), json!(true))]);
     if depth > 0 {
-        out.insert(MEMBERS.to_owned(), Value::Object(anything(depth - 1)));
+        out.insert("additionalProperties".to_owned(), Value::Object(anything(depth - 1)));
     }
     out
 }

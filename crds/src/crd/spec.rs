@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::schema::{Schema, Structure};
 use crate::graph::Node;
-use crate::kind::{NameRule, Owner, Version};
+use crate::kind::{self, NameRule, Owner, Version};
 use crate::shape::{Object, Role, Shape};
 
 /// What an ARM id looks like; the API server refuses others.
@@ -26,7 +26,7 @@ pub(super) fn spec(version: &Version) -> Schema {
             }
         }
     }
-    match owner(version) {
+    match kind::owner(version.entry()) {
         Owner::None => {}
         Owner::Kind { .. } if !manager.owner_by_id() => {
             schema.required("owner", Schema::strings(&[], &["name"]));
@@ -34,6 +34,11 @@ pub(super) fn spec(version: &Version) -> Schema {
         Owner::Kind { .. } => {
             let mut owner = Schema::strings(&["name"], &[]);
             owner.property("armId", arm_id());
+            schema.required("owner", owner);
+        }
+        Owner::Resource { .. } => {
+            let mut owner = Schema::object();
+            owner.required("armId", arm_id());
             schema.required("owner", owner);
         }
         Owner::Extension => {
@@ -46,15 +51,6 @@ pub(super) fn spec(version: &Version) -> Schema {
         schema.property("operatorSpec", operator_spec(version));
     }
     schema
-}
-
-fn owner(version: &Version) -> Owner {
-    let entry = version.entry();
-    match &entry.owner {
-        Some((group, kind)) => Owner::Kind { group: group.clone(), kind: kind.clone() },
-        None if entry.scopes & 16 != 0 => Owner::Extension,
-        None => Owner::None,
-    }
 }
 
 pub(super) fn status(version: &Version) -> Schema {

@@ -1,13 +1,23 @@
 //! One resource type's published types to nodes of the graph, with our facts written on them.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 use super::Error;
 use super::embedded::{self, Fate, Met};
 use super::facts::{About, Added, Fact, Facts, NewType, Side};
+use super::guess;
 use super::raw::{File, Ordered, RawProp, RawType, Ref, Resource};
 use super::types::OwnTypes;
+use super::unfold;
 use crate::graph::{Case, Flags, Node, NodeId, Prop};
+
+/// Types that nest in each other. Azure's have 16; walking them recurses.
+const MOST_LEVELS: usize = 100;
+/// How often Go's regular expressions repeat something at most.
+const MOST_REPEATS: u32 = 1000;
 
 /// Adds the nodes of a resource's body and returns its root.
 pub(super) fn root(
@@ -19,9 +29,17 @@ pub(super) fn root(
     nodes: &mut Vec<Node>,
 ) -> Result<NodeId, Error> {
     let name = format!("{}@{}", resource.arm_type, resource.api_version);
-    let mut converter = Converter { file, resource, facts, own, about, nodes, done: HashMap::new(), name };
+    let mut converter = Converter { file, resource, facts, own, about, nodes, done: HashMap::new(), depth: 0, name };
+    if !matches!(
+        file.get(resource.body, &converter.name)?,
+        RawType::ObjectType { .. } | RawType::DiscriminatedObjectType { .. }
+    ) {
+        return Err(converter.fail("its body is no object".to_owned()));
+    }
     let context = Context { level: Level::Body, read_only: false, sensitive: false };
-    converter.node(resource.body, context)
+    let root = converter.node(resource.body, context)?;
+    unfold::check(converter.nodes, root).map_err(|rule| converter.fail(rule))?;
+    Ok(root)
 }
 
 /// Where a type is met, as far as it makes a difference to its node.
@@ -67,6 +85,8 @@ struct Converter<'a> {
     about: &'a About<'a>,
     nodes: &'a mut Vec<Node>,
     done: HashMap<(Ref, Context), NodeId>,
+    /// Types that are being converted.
+    depth: usize,
     /// Type and api-version, for messages.
     name: String,
 }
@@ -85,11 +105,16 @@ impl Converter<'_> {
         if let Some(&id) = self.done.get(&(reference, context)) {
             return Ok(id);
         }
+        if self.depth > MOST_LEVELS {
+            return Err(self.fail(format!("its types nest deeper than {MOST_LEVELS} levels")));
+        }
+        self.depth += 1;
         // Holds the place, so that a type that contains itself finds it.
         let id = self.add(Node::Any);
         self.done.insert((reference, context), id);
         let node = self.convert(reference, context)?;
         self.nodes[id as usize] = node;
+        self.depth -= 1;
         Ok(id)
     }
 
@@ -121,6 +146,9 @@ impl Converter<'_> {
                     if self.facts.about(self.about, name, value).any(|fact| *fact == Fact::Drop(Side::Both)) {
                         continue;
                     }
+                    if !matches!(self.file.get(*element, &self.name)?, RawType::ObjectType { .. }) {
+                        return Err(self.fail(format!("alternative {value} of {name} is no object")));
+                    }
                     let node = self.node(*element, context)?;
                     let renamed = self.facts.about(self.about, name, value).find_map(|fact| match fact {
                         Fact::Rename(to) => Some(to.trim_start_matches("spec:").into()),
@@ -140,6 +168,9 @@ impl Converter<'_> {
                 min: *min_length,
                 max: *max_length,
             },
+            RawType::IntegerType { min_value, max_value } if self.about.further => {
+                guess::number(*min_value, *max_value)
+            }
             RawType::IntegerType { min_value, max_value } => Node::Integer { min: *min_value, max: *max_value },
             RawType::BooleanType {} => Node::Boolean,
             RawType::AnyType {} | RawType::NullType {} => Node::Any,
@@ -258,6 +289,10 @@ impl Converter<'_> {
                 prop.flags =
                     if named { prop.flags.with(Flags::NOT_IN_SPEC) } else { prop.flags.with(Flags::REFERENCE) };
             }
+            if self.about.further {
+                let node = &self.nodes[prop.node as usize];
+                guess::flags(&mut prop, node);
+            }
             self.apply_facts(of, &mut prop);
             props.push(prop);
         }
@@ -304,6 +339,7 @@ impl Converter<'_> {
             about: self.about,
             nodes: self.nodes,
             done: HashMap::new(),
+            depth: self.depth,
             name: self.name.clone(),
         };
         converter.node(at, context)
@@ -434,7 +470,29 @@ fn is_reference_by_hint(name: &str, description: &str) -> bool {
         .any(|hint| text.contains(hint))
 }
 
-/// Whether the API server and we can match a pattern: no look-around, no back-references.
+/// Whether the API server and we can match a pattern: no look-around, no back-references, and nothing repeated over a thousand times.
 fn is_usable(pattern: &str) -> bool {
-    regex::Regex::new(pattern).is_ok()
+    static REPEAT: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\{(\d+)(?:,(\d*))?\}").ok());
+    let repeats = REPEAT.iter().flat_map(|repeat| repeat.captures_iter(pattern));
+    let mut counts = repeats.flat_map(|found| [found.get(1), found.get(2)]).flatten();
+    let is_too_large = |count: &str| !count.is_empty() && count.parse::<u32>().is_ok_and(|n| n > MOST_REPEATS);
+    Regex::new(pattern).is_ok() && !counts.any(|count| is_too_large(count.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_kept_that_the_api_server_can_match() {
+        for (pattern, usable) in [
+            ("^[a-z]{3,24}$", true),
+            ("^.{0,2048}$", false),
+            ("^.{1001}$", false),
+            ("^.{2,}$", true),
+            ("^(?!x).*$", false),
+        ] {
+            assert_eq!(is_usable(pattern), usable, "{pattern}");
+        }
+    }
 }

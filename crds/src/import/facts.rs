@@ -14,6 +14,8 @@ pub(super) struct About<'a> {
     pub(super) group: &'a str,
     pub(super) kind: &'a str,
     pub(super) api_version: &'a str,
+    /// Whether the kind is outside our table, so that guesses stand in for facts.
+    pub(super) further: bool,
 }
 
 /// In which half of a custom resource a fact holds.

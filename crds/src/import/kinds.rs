@@ -24,6 +24,17 @@ pub(super) struct WantedVersion {
     pub(super) types_of: String,
 }
 
+impl WantedVersion {
+    /// The version of that api-version under the name that the rules give.
+    pub(super) fn by_rule(api_version: &str) -> Self {
+        Self {
+            name: names::version(api_version),
+            api_version: api_version.to_owned(),
+            types_of: api_version.to_owned(),
+        }
+    }
+}
+
 /// Reads `kinds.tsv`, `exports.tsv` and `payload.tsv`.
 pub(super) fn read(data: &Path) -> Result<Vec<Wanted>, Error> {
     let path = data.join("kinds.tsv");
@@ -48,6 +59,7 @@ pub(super) fn read(data: &Path) -> Result<Vec<Wanted>, Error> {
             payload: Payload::default(),
             scopes: 0,
             owner: None,
+            further: false,
             block: 0,
         };
         wanted.push(Wanted { entry, versions, line });
@@ -108,25 +120,4 @@ fn payload(data: &Path, wanted: &mut [Wanted]) -> Result<(), Error> {
 
 fn find<'a>(wanted: &'a mut [Wanted], group: &str, kind: &str) -> Option<&'a mut Wanted> {
     wanted.iter_mut().find(|w| w.entry.group == group && w.entry.kind == kind)
-}
-
-/// The owner's kind: that of the parent ARM type, or the resource group.
-pub(super) fn link_owners(wanted: &mut [Wanted]) {
-    let kinds: Vec<(String, String, String)> = wanted
-        .iter()
-        .map(|w| (w.entry.arm_type.to_ascii_lowercase(), w.entry.group.clone(), w.entry.kind.clone()))
-        .collect();
-    for kind in wanted {
-        if !kind.entry.manager.is_arm() {
-            kind.entry.owner = kind.entry.manager.owner().map(|(group, kind)| (group.to_owned(), kind.to_owned()));
-            continue;
-        }
-        let arm_type = kind.entry.arm_type.to_ascii_lowercase();
-        let parent = arm_type.rsplit_once('/').map_or("", |(parent, _)| parent);
-        kind.entry.owner = if parent.contains('/') {
-            kinds.iter().find(|(t, ..)| t == parent).map(|(_, group, kind)| (group.clone(), kind.clone()))
-        } else {
-            Some(("resources.azure.com".to_owned(), "ResourceGroup".to_owned()))
-        };
-    }
 }

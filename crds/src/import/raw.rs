@@ -1,6 +1,6 @@
 //! Azure's type data as they are published: folders of `types.json`, each a list of types that name each other by index.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -212,6 +212,35 @@ impl Library {
             paths.sort();
         }
         Ok(Self { files, read: HashMap::new(), own: HashMap::new() })
+    }
+
+    /// All providers, lower case.
+    pub(super) fn providers(&self) -> BTreeSet<String> {
+        self.files.keys().map(|(provider, _)| provider.clone()).collect()
+    }
+
+    /// The api-versions of a provider, oldest first, each with the types that can be written, as they are spelt there.
+    pub(super) fn writable(&mut self, provider: &str) -> Result<Vec<(String, BTreeSet<String>)>, Error> {
+        let of_provider = self.files.keys().filter(|(p, _)| p == provider);
+        let versions: BTreeSet<String> = of_provider.map(|(_, version)| version.clone()).collect();
+        let mut all = Vec::new();
+        for version in versions {
+            let mut types = BTreeMap::new();
+            for path in self.files.get(&(provider.to_owned(), version.clone())).cloned().unwrap_or_default() {
+                for resource in
+                    self.file(&path)?.resources.iter().filter(|r| r.writable != 0 && r.api_version == version)
+                {
+                    types.entry(resource.arm_type.to_ascii_lowercase()).or_insert_with(|| resource.arm_type.clone());
+                }
+            }
+            all.push((version, types.into_values().collect()));
+        }
+        Ok(all)
+    }
+
+    /// Lets go of the files that were read from the folder.
+    pub(super) fn forget(&mut self) {
+        self.read.retain(|path, _| path.extension().is_some_and(|e| e != "json"));
     }
 
     fn file(&mut self, path: &Path) -> Result<Arc<File>, Error> {

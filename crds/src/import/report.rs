@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::archive;
 use crate::catalog::{Catalog, KindEntry};
 
 /// What is in a catalog, in numbers.
@@ -10,8 +11,12 @@ use crate::catalog::{Catalog, KindEntry};
 pub struct Report {
     /// Kinds.
     pub kinds: usize,
+    /// How many of them are outside the table of kinds.
+    pub further: usize,
     /// Served versions of all kinds.
     pub versions: usize,
+    /// Other api-versions of them.
+    pub others: usize,
     /// Nodes of all types.
     pub nodes: usize,
     /// Size of the nodes' text.
@@ -19,20 +24,27 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn new(entries: &[KindEntry], blocks: &[String]) -> Self {
+    pub(super) fn new(entries: &[KindEntry], blocks: &[archive::Block]) -> Self {
+        let texts = || blocks.iter().flat_map(|block| &block.tiers);
+        let others: usize = blocks.iter().flat_map(|block| block.others.values()).map(Vec::len).sum();
         Self {
             kinds: entries.len(),
+            further: entries.iter().filter(|e| e.further).count(),
             versions: entries.iter().map(|e| e.versions.len()).sum(),
-            nodes: blocks.iter().map(|b| b.lines().count()).sum(),
-            text: blocks.iter().map(String::len).sum(),
+            others,
+            nodes: texts().map(|text| text.lines().count()).sum(),
+            text: texts().map(String::len).sum(),
         }
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kinds, versions, nodes, text } = self;
-        write!(f, "{kinds} kinds, {versions} versions, {nodes} types, {text} bytes of text")
+        let Self { kinds, further, versions, others, nodes, text } = self;
+        write!(
+            f,
+            "{kinds} kinds ({further} further ones), {versions} served versions, {others} others, {nodes} types, {text} bytes of text"
+        )
     }
 }
 

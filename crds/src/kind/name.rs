@@ -68,7 +68,10 @@ pub(super) fn rule(version: &Version) -> NameRule {
         return NameRule::Uuid;
     }
     match version.name_node() {
-        Some(Node::Enum { values, .. }) if !values.is_empty() => NameRule::Fixed(values[0].to_string()),
+        // A kind of ASO's set has one name where Azure lists some; of others any of them can be had.
+        Some(Node::Enum { values, .. }) if !values.is_empty() && (!entry.further || values.len() == 1) => {
+            NameRule::Fixed(values[0].to_string())
+        }
         _ => NameRule::AzureName,
     }
 }
@@ -112,7 +115,9 @@ fn seed(kind: &Kind, context: &NameContext<'_>, spec: &Value) -> String {
     let stated = |field: &str| spec.pointer(&format!("/owner/{field}")).and_then(Value::as_str).unwrap_or_default();
     let (group, owner_kind) = match kind.owner() {
         Owner::Kind { group, kind } => (group, kind),
-        Owner::None | Owner::Extension => (stated("group").to_owned(), stated("kind").to_owned()),
+        Owner::None | Owner::Resource { .. } | Owner::Extension => {
+            (stated("group").to_owned(), stated("kind").to_owned())
+        }
     };
     let owner = match (stated("armId"), stated("name")) {
         ("", "") => None,

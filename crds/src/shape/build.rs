@@ -10,12 +10,15 @@ use crate::graph::{Flags, Graph, Node, NodeId, Prop};
 use crate::names;
 
 const ENVELOPE: [&str; 4] = ["id", "name", "type", "apiVersion"];
+/// Fields of ours, at the top; Azure's of the same name give way.
+const RESERVED_IN_SPEC: [&str; 3] = ["azureName", "owner", "operatorSpec"];
+const RESERVED_IN_STATUS: [&str; 1] = ["conditions"];
 /// How often one type may occur on a path.
 const MAX_VISITS: usize = 2;
 
-/// The fields of a spec, less azureName, owner and operatorSpec.
-pub(crate) fn spec(graph: &Graph, root: NodeId) -> Object {
-    Builder { graph, side: Side::Spec, checked: true, path: Vec::new() }.root(root, false)
+/// The fields of a spec, less azureName, owner and operatorSpec, which only kinds that are none of ARM's bring themselves.
+pub(crate) fn spec(graph: &Graph, root: NodeId, of_arm: bool) -> Object {
+    Builder { graph, side: Side::Spec, checked: true, path: Vec::new() }.root(root, of_arm)
 }
 
 /// The fields of a status, less the conditions. What ARM returns of every resource is in it whether the type has it or not.
@@ -39,18 +42,27 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn root(mut self, root: NodeId, with_envelope: bool) -> Object {
+    fn root(mut self, root: NodeId, of_arm: bool) -> Object {
         self.path.push(root);
         let place = Place { at_root: true, in_properties: false, in_root_union: false };
         let mut object = self.members(root, place).unwrap_or_default();
-        if with_envelope {
+        // A kind that is none of ARM's says itself what these are.
+        let reserved = match self.side {
+            _ if !of_arm => &[][..],
+            Side::Spec => &RESERVED_IN_SPEC[..],
+            Side::Status => &RESERVED_IN_STATUS[..],
+        };
+        for field in object.fields.iter_mut().filter(|f| reserved.contains(&&*f.name)) {
+            field.name = format!("properties_{}", field.name).into();
+        }
+        if of_arm && self.side == Side::Status {
             // The alternatives of a body that is a union have id and type themselves.
             let is_union = matches!(self.graph.node(root), Node::Union { .. });
             for &name in if is_union { &["name"][..] } else { &["id", "name", "type"] } {
                 if object.field(name).is_none() && !self.is_left_out(root, name) {
                     let shape = Shape::String { pattern: None, min: None, max: None };
                     let arm = vec![name.into()];
-                    object.fields.push(Field { name: name.into(), arm, required: false, shape, role: Role::Value });
+                    object.fields.push(plain(name, arm, shape));
                 }
             }
         }
@@ -72,14 +84,8 @@ impl Builder<'_> {
                 if let Some(extra) = *extra
                     && let Some(shape) = self.shape(extra, Flags::default(), "")
                 {
-                    let field = Field {
-                        name: "additionalProperties".into(),
-                        arm: Vec::new(),
-                        required: false,
-                        shape: Shape::Map(Box::new(shape)),
-                        role: Role::Rest,
-                    };
-                    push(&mut object, field);
+                    let field = plain("additionalProperties", Vec::new(), Shape::Map(Box::new(shape)));
+                    push(&mut object, Field { role: Role::Rest, ..field });
                 }
                 Some(object)
             }
@@ -100,13 +106,8 @@ impl Builder<'_> {
                     let renamed = case.rename.clone().filter(|_| self.side == Side::Spec);
                     let name = renamed.unwrap_or_else(|| names::alternative(&case.value).into());
                     let role = Role::Alternative(case.value.clone());
-                    object.fields.push(Field {
-                        name,
-                        arm: Vec::new(),
-                        required: false,
-                        shape: Shape::Object(members),
-                        role,
-                    });
+                    let field = plain(&name, Vec::new(), Shape::Object(members));
+                    object.fields.push(Field { role, ..field });
                 }
                 Some(object)
             }
@@ -198,26 +199,25 @@ impl Builder<'_> {
         let flags = prop.flags;
         let arm = vec![prop.name.clone()];
         let required = self.checked && flags.has(Flags::REQUIRED) && !flags.has(Flags::OPTIONAL);
+        let needed = spec && flags.has(Flags::REQUIRED) && !flags.has(Flags::READ_ONLY);
         if spec
             && flags.has(Flags::REFERENCE)
             && let Some((shape, many)) = self.reference(prop.node, flags)
         {
-            let name = prop.renamed("spec").map_or_else(|| names::reference(&prop.name, many), str::to_owned).into();
+            let name = prop.renamed("spec").map_or_else(|| names::reference(&prop.name, many), str::to_owned);
             if flags.has(Flags::COMPAT) {
-                if let Some(plain) = self.shape(prop.node, Flags::default(), &prop.name) {
-                    let field =
-                        Field { name: prop.name.clone(), arm: arm.clone(), required, shape: plain, role: Role::Value };
-                    push(object, field);
+                if let Some(text) = self.shape(prop.node, Flags::default(), &prop.name) {
+                    push(object, Field { required, needed, ..plain(&prop.name, arm.clone(), text) });
                 }
                 // Both may be set; the reference comes later, so it wins.
-                push(object, Field { name, arm, required, shape, role: Role::Value });
+                push(object, Field { required, ..plain(&name, arm, shape) });
             } else {
-                push(object, Field { name, arm, required, shape, role: Role::Value });
+                push(object, Field { required, needed, ..plain(&name, arm, shape) });
             }
             return;
         }
         let Some(shape) = self.shape(prop.node, flags, &prop.name) else { return };
-        let name: Box<str> = prop.renamed(if spec { "spec" } else { "status" }).unwrap_or(&prop.name).into();
+        let name = prop.renamed(if spec { "spec" } else { "status" }).unwrap_or(&prop.name);
         let siblings = [
             (Flags::FROM_CONFIG, "FromConfig", Shape::ConfigKey),
             (Flags::FROM_SECRET, "FromSecret", Shape::SecretKey),
@@ -225,13 +225,10 @@ impl Builder<'_> {
         let mut alone = true;
         for (_, suffix, shape) in siblings.into_iter().filter(|(flag, ..)| spec && flags.has(*flag)) {
             alone = false;
-            let role = Role::InsteadOf(name.clone());
-            push(
-                object,
-                Field { name: format!("{name}{suffix}").into(), arm: arm.clone(), required: false, shape, role },
-            );
+            let role = Role::InsteadOf(name.into());
+            push(object, Field { role, ..plain(&format!("{name}{suffix}"), arm.clone(), shape) });
         }
-        push(object, Field { name, arm, required: required && alone, shape, role: Role::Value });
+        push(object, Field { required: required && alone, needed, ..plain(name, arm, shape) });
     }
 
     /// The reference, or list or map of references, in place of this type.
@@ -337,7 +334,8 @@ impl Builder<'_> {
             Side::Spec => ("reference", Shape::Reference { well_known: false }),
             Side::Status => ("id", Shape::String { pattern: None, min: None, max: None }),
         };
-        let field = Field { name: name.into(), arm: vec!["id".into()], required: false, shape, role: Role::Value };
+        let needed = self.side == Side::Spec;
+        let field = Field { needed, ..plain(name, vec!["id".into()], shape) };
         Some(Shape::Object(Object { fields: vec![field], ..Object::default() }))
     }
 }
@@ -349,6 +347,11 @@ struct Place {
     in_properties: bool,
     /// In an alternative of a body that is a union.
     in_root_union: bool,
+}
+
+/// A field that nothing demands.
+fn plain(name: &str, arm: Vec<Box<str>>, shape: Shape) -> Field {
+    Field { name: name.into(), arm, required: false, needed: false, shape, role: Role::Value }
 }
 
 fn push(object: &mut Object, field: Field) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flotilla_crds::body::Problem;
-use flotilla_crds::{Catalog, Kind};
+use flotilla_crds::{Catalog, Kind, Version};
 use serde_json::Value;
 
 /// Azure's type data.
@@ -52,8 +52,10 @@ impl TypeData for CatalogTypes {
     }
 
     fn api_versions(&self, arm_type: &str) -> Option<Vec<String>> {
-        let entry = self.0.kind_of_arm_type(arm_type)?;
-        let mut versions: Vec<String> = entry.versions.iter().map(|version| version.api_version.clone()).collect();
+        let kind = self.kind(arm_type)?;
+        let served = kind.versions().iter().map(Version::api_version);
+        let mut versions: Vec<String> =
+            served.chain(kind.other_versions().map(|(_, api)| api)).map(str::to_owned).collect();
         versions.sort();
         versions.dedup();
         Some(versions)

@@ -16,7 +16,9 @@ mod subject;
 mod told;
 mod world;
 
+mod across;
 mod fewer;
+mod further;
 mod identity;
 mod install;
 mod ratchet;

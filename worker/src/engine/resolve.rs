@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use flotilla_crds::{ArmId, Inputs, Kind, NameContext, Owner, Resolved, SecretValue, Target, Version};
+use flotilla_crds::{ArmId, Inputs, Kind, KindEntry, NameContext, Owner, Resolved, SecretValue, Target, Version};
 use flotilla_proto::GroupKind;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
@@ -129,7 +129,7 @@ async fn owner(
     let expected = match subject.kind.owner() {
         Owner::None => return Ok(None),
         Owner::Kind { group, kind } => Some((group, kind)),
-        Owner::Extension => None,
+        Owner::Extension | Owner::Resource { .. } => None,
     };
     let resync = ctx.settings.resync;
     let stated = view::spec(subject.object).get("owner").unwrap_or(&Value::Null);
@@ -176,7 +176,8 @@ async fn owner(
             waits_for: Vec::new(),
         });
     }
-    let version = ctx.catalog.entry(&id.kind.group, &id.kind.kind).map(|entry| entry.hub.clone()).unwrap_or_default();
+    let version =
+        ctx.catalog.entry(&id.kind.group, &id.kind.kind).map(KindEntry::reference_version).unwrap_or_default();
     let link = OwnerLink { api_version: format!("{}/{version}", id.kind.group), uid: standing.uid, id };
     Ok(Some((arm_id, Some(link))))
 }
