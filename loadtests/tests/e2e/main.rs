@@ -6,6 +6,7 @@
 mod audit;
 mod bad_input;
 mod conformance;
+mod further;
 mod journal;
 mod laws;
 mod scene;
