@@ -137,6 +137,9 @@ pub fn run(types: &Path, data: &Path, groups: &[String]) -> Result<Imported, Err
     entries.sort_by(|a, b| (&a.group, &a.kind).cmp(&(&b.group, &b.kind)));
     unique(&entries, data)?;
     exports::check(data, &entries, &mut library)?;
+    if groups.is_empty() {
+        facts.check_kinds(&data.join("facts"), &entries)?;
+    }
     let report = Report::new(&entries, &texts);
     let bytes = archive::write(entries, &texts)?;
     let unused = if groups.is_empty() { [facts.unused(), exceptions.unused()].concat() } else { Vec::new() };

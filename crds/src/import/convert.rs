@@ -101,6 +101,16 @@ impl Converter<'_> {
         Error::Type { path: self.file.path.clone(), arm_type: self.name.clone(), rule }
     }
 
+    /// Refuses bounds that nothing is between.
+    fn check_bounds<T: PartialOrd + std::fmt::Display>(&self, least: Option<T>, most: Option<T>) -> Result<(), Error> {
+        match (least, most) {
+            (Some(least), Some(most)) if least > most => {
+                Err(self.fail(format!("one of its types is at least {least} and at most {most}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn node(&mut self, reference: Ref, context: Context) -> Result<NodeId, Error> {
         if let Some(&id) = self.done.get(&(reference, context)) {
             return Ok(id);
@@ -121,7 +131,14 @@ impl Converter<'_> {
     fn convert(&mut self, reference: Ref, context: Context) -> Result<Node, Error> {
         let deeper =
             Context { level: if context.level == Level::First { Level::First } else { Level::Deeper }, ..context };
-        Ok(match self.file.get(reference, &self.name)? {
+        let raw = self.file.get(reference, &self.name)?;
+        match raw {
+            RawType::ArrayType { min_length: least, max_length: most, .. }
+            | RawType::StringType { min_length: least, max_length: most, .. } => self.check_bounds(*least, *most)?,
+            RawType::IntegerType { min_value: least, max_value: most } => self.check_bounds(*least, *most)?,
+            _ => {}
+        }
+        Ok(match raw {
             RawType::ObjectType { name, properties, additional_properties, .. } => {
                 if let Some(node) = self.cut_down(reference, name, properties, context)? {
                     return Ok(node);

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Error, table};
+use crate::catalog::KindEntry;
 
 /// Whose types are being converted.
 pub(super) struct About<'a> {
@@ -113,6 +114,7 @@ struct Row {
     kind: String,
     versions: String,
     fact: Fact,
+    line: usize,
     place: String,
     used: AtomicBool,
 }
@@ -143,6 +145,12 @@ impl Facts {
                 if reason.is_empty() {
                     return Err(fail("a fact has a reason in its last column".to_owned()));
                 }
+                if let Some(version) = versions_of(&versions).find(|v| !is_version(v)) {
+                    return Err(fail(format!("{version:?} is no api-version, * or bound of one")));
+                }
+                if arm_type.is_empty() || property.is_empty() {
+                    return Err(fail("a fact is about a type and a property, or *".to_owned()));
+                }
                 let place = format!("{group}.tsv:{line} {arm_type}.{property} {fact}");
                 let fact = parse(&fact, &value).map_err(fail)?;
                 if matches!(fact, Fact::Add(..)) {
@@ -150,8 +158,13 @@ impl Facts {
                     properties.retain(|known| *known != property);
                     properties.push(property.clone());
                 }
-                let row = Row { kind, versions, fact, place, used: AtomicBool::new(false) };
-                rows.entry((group.clone(), arm_type, property)).or_default().push(row);
+                let row = Row { kind, versions, fact, line, place, used: AtomicBool::new(false) };
+                let known: &mut Vec<Row> = rows.entry((group.clone(), arm_type, property)).or_default();
+                let same = |r: &&Row| r.kind == row.kind && r.versions == row.versions && r.fact == row.fact;
+                if let Some(other) = known.iter().find(same) {
+                    return Err(fail(format!("line {} says the same", other.line)));
+                }
+                known.push(row);
             }
         }
         Ok(Self { rows, added })
@@ -186,6 +199,19 @@ impl Facts {
         })
     }
 
+    /// Refuses facts about kinds that there are not.
+    pub(super) fn check_kinds(&self, folder: &Path, entries: &[KindEntry]) -> Result<(), Error> {
+        let exists = |group: &str, kind: &str| entries.iter().any(|e| e.group == group && e.kind == kind);
+        for ((group, ..), row) in self.rows.iter().flat_map(|(key, rows)| rows.iter().map(move |row| (key, row))) {
+            let unknown = row.kind.split(',').find(|kind| *kind != "*" && !exists(group, kind));
+            if let Some(kind) = unknown {
+                let path = folder.join(format!("{group}.tsv"));
+                return Err(Error::Line { path, line: row.line, rule: format!("there is no kind {group}/{kind}") });
+            }
+        }
+        Ok(())
+    }
+
     /// Rows that no type had.
     pub(super) fn unused(&self) -> Vec<String> {
         let rows = self.rows.values().flatten().filter(|r| !r.used.load(Ordering::Relaxed));
@@ -200,6 +226,25 @@ impl Row {
         (self.kind == "*" || self.kind.split(',').any(|k| k == about.kind))
             && version_matches(&self.versions, about.api_version)
     }
+}
+
+/// The api-versions that a cell names.
+fn versions_of(cell: &str) -> impl Iterator<Item = &str> {
+    let bare = cell.strip_prefix(">=").or_else(|| cell.strip_prefix('<')).unwrap_or(cell);
+    let bound = bare.len() < cell.len();
+    bare.split(move |c| c == ',' && !bound).filter(move |version| *version != "*" || bound)
+}
+
+/// `2024-01-01`, with or without `-preview` or the like.
+fn is_version(text: &str) -> bool {
+    let Some((date, rest)) = text.split_at_checked(10) else { return false };
+    let digits = |range: std::ops::Range<usize>| date.as_bytes()[range].iter().all(u8::is_ascii_digit);
+    digits(0..4)
+        && digits(5..7)
+        && digits(8..10)
+        && date.as_bytes()[4] == b'-'
+        && date.as_bytes()[7] == b'-'
+        && (rest.is_empty() || rest.starts_with('-') && rest[1..].bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
 fn version_matches(versions: &str, api_version: &str) -> bool {
@@ -219,6 +264,14 @@ fn parse(fact: &str, value: &str) -> Result<Fact, String> {
         Some((fact, "status")) => (fact, Side::Status),
         Some((_, side)) => return Err(format!("side {side:?} is neither spec nor status")),
     };
+    let sided = ["drop", "nested", "rename", "prune", "add", "type"].contains(&fact);
+    if side != Side::Both && !sided {
+        return Err(format!("fact {fact} holds for spec and status alike"));
+    }
+    let takes_value = ["rename", "values", "numbers", "add", "type"].contains(&fact);
+    if !value.is_empty() && !takes_value {
+        return Err(format!("fact {fact} takes no value, and {value:?} is one"));
+    }
     let valued = || if value.is_empty() { Err(format!("fact {fact} needs a value")) } else { Ok(value.to_owned()) };
     Ok(match fact {
         "reference" => Fact::Reference,
@@ -232,11 +285,15 @@ fn parse(fact: &str, value: &str) -> Result<Fact, String> {
         "drop" => Fact::Drop(side),
         "include" => Fact::Include,
         "nested" => Fact::Nested(side),
+        "rename" if !value.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-$".contains(&b)) => {
+            return Err(format!("{value:?} is no name of a field"));
+        }
         "rename" => Fact::Rename(match side {
             Side::Both => valued()?,
             Side::Spec => format!("spec:{}", valued()?),
             Side::Status => format!("status:{}", valued()?),
         }),
+        "values" if value.split('|').any(str::is_empty) => return Err(format!("{value:?} are no values joined by |")),
         "values" => Fact::Values(valued()?.split('|').map(str::to_owned).collect()),
         "numbers" => {
             let numbers: Result<_, _> = valued()?.split('|').map(str::parse).collect();
@@ -297,6 +354,11 @@ mod tests {
         assert!(parse("rename", "").is_err());
         assert!(parse("drop/body", "").is_err());
         assert!(parse("type", "float").is_err());
+        assert!(parse("secret", "true").is_err());
+        assert!(parse("secret/spec", "").is_err());
+        assert!(parse("values", "a||b").is_err());
+        assert!(parse("values", "").is_err());
+        assert!(parse("rename", "a.b").is_err());
         assert_eq!(parse("drop/spec", ""), Ok(Fact::Drop(Side::Spec)));
     }
 }

@@ -44,6 +44,18 @@ pub(super) fn read(data: &Path) -> Result<Vec<Wanted>, Error> {
         let fail = |rule: String| Error::Line { path: path.clone(), line, rule };
         let manager = Manager::parse(arm_type.split('/').next().unwrap_or_default()).unwrap_or_default();
         let versions = versions.split(',').map(|v| version(v, manager).map_err(fail)).collect::<Result<Vec<_>, _>>()?;
+        check_names(&group, &kind, &plural, &arm_type).map_err(fail)?;
+        if let Some(twice) = versions.iter().enumerate().find(|(i, v)| versions[..*i].iter().any(|w| w.name == v.name))
+        {
+            return Err(fail(format!("version {} is there twice", twice.1.name)));
+        }
+        let same = |w: &&Wanted| w.entry.group == group && (w.entry.kind == kind || w.entry.plural == plural);
+        if let Some(other) = wanted.iter().find(same) {
+            return Err(fail(format!(
+                "line {} has {group}/{} ({}) already",
+                other.line, other.entry.kind, other.entry.plural
+            )));
+        }
         if !versions.iter().any(|v| v.name == hub) {
             return Err(fail(format!("the hub {hub} is none of the versions")));
         }
@@ -69,6 +81,27 @@ pub(super) fn read(data: &Path) -> Result<Vec<Wanted>, Error> {
     Ok(wanted)
 }
 
+/// Refuses what can't be the name of a CRD, as where a column is empty or blanks came with a word.
+fn check_names(group: &str, kind: &str, plural: &str, arm_type: &str) -> Result<(), String> {
+    let of = |text: &str, fits: fn(u8) -> bool| !text.is_empty() && text.bytes().all(fits);
+    let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let rules = [
+        (
+            of(group, |b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'.' || b == b'-')
+                && group.contains('.'),
+            group,
+            "group",
+        ),
+        (of(kind, |b| b.is_ascii_alphanumeric()) && kind.as_bytes()[0].is_ascii_uppercase(), kind, "kind"),
+        (of(plural, lower), plural, "plural"),
+        (of(arm_type, |b| b.is_ascii_graphic()) && arm_type.contains('/'), arm_type, "ARM type"),
+    ];
+    match rules.into_iter().find(|(fits, ..)| !fits) {
+        Some((_, text, what)) => Err(format!("{text:?} can't be the {what}")),
+        None => Ok(()),
+    }
+}
+
 fn version(cell: &str, manager: Manager) -> Result<WantedVersion, String> {
     if !manager.is_arm() {
         let name = || cell.to_owned();
@@ -91,7 +124,17 @@ fn exports(data: &Path, wanted: &mut [Wanted]) -> Result<(), Error> {
             other => return Err(fail(format!("target {other:?} is neither secret nor config-map"))),
         };
         let kind = find(wanted, &group, &kind).ok_or_else(|| fail(format!("there is no kind {group}/{kind}")))?;
-        let versions = if versions == "*" { Vec::new() } else { versions.split(',').map(str::to_owned).collect() };
+        let versions: Vec<String> =
+            if versions == "*" { Vec::new() } else { versions.split(',').map(str::to_owned).collect() };
+        if let Some(version) = versions.iter().find(|v| !kind.versions.iter().any(|w| w.name == **v)) {
+            return Err(fail(format!("{} has no version {version}", kind.entry.kind)));
+        }
+        let meets = |e: &Export| {
+            e.versions.is_empty() || versions.is_empty() || e.versions.iter().any(|v| versions.contains(v))
+        };
+        if kind.entry.exports.iter().any(|e| e.secret == secret && e.name == name && meets(e)) {
+            return Err(fail(format!("{target} {name} of {} is there twice", kind.entry.kind)));
+        }
         kind.entry.exports.push(Export { name, secret, versions, source });
     }
     Ok(())
@@ -100,8 +143,11 @@ fn exports(data: &Path, wanted: &mut [Wanted]) -> Result<(), Error> {
 fn payload(data: &Path, wanted: &mut [Wanted]) -> Result<(), Error> {
     let path = data.join("payload.tsv");
     for (line, cells) in table(&path, 5)? {
-        let [group, kind, field, rule, _reason] = cells.try_into().unwrap_or_default();
+        let [group, kind, field, rule, reason] = cells.try_into().unwrap_or_default();
         let fail = |rule: String| Error::Line { path: path.clone(), line, rule };
+        if reason.is_empty() {
+            return Err(fail("a rule has a reason in its last column".to_owned()));
+        }
         let mut any = false;
         for kind in wanted.iter_mut().filter(|w| w.entry.group == group && (kind == "*" || w.entry.kind == kind)) {
             any = true;

@@ -118,9 +118,12 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
             }
 
             fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
+                let mut members: Vec<(String, T)> = Vec::new();
+                while let Some((name, member)) = map.next_entry()? {
+                    if members.iter().any(|(known, _)| *known == name) {
+                        return Err(serde::de::Error::custom(format!("{name:?} is there twice")));
+                    }
+                    members.push((name, member));
                 }
                 Ok(Ordered(members))
             }
