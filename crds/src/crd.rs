@@ -6,6 +6,7 @@
 //!
 //! Kept true here: the structural part (types, properties, items) of all versions of a kind is the same, bit for bit.
 
+mod describe;
 mod rules;
 mod schema;
 mod spec;
@@ -48,6 +49,7 @@ impl Kind {
         let mut versions = Vec::new();
         let stored = entry.storage_version();
         let wanted = |name: &str| served.contains(&name) || name == stored;
+        let preferred = describe::preferred(served.iter().copied().chain([stored.as_str()]));
         for (i, version) in known.iter().enumerate().filter(|(_, v)| wanted(v.name())) {
             let advice = rules::Advice {
                 version: version.name(),
@@ -58,7 +60,13 @@ impl Kind {
             let spec = schema::emit(&spec, &specs[i], Some(&advice));
             // A status may have what another version's has, so nothing is refused in it.
             let status = schema::emit(&status, &statuses[i], None);
-            versions.push(version_object(version.name(), version.name() == stored, &spec, &status));
+            let mut object = version_object(version.name(), version.name() == stored, &spec, &status);
+            let whole = &mut object["schema"]["openAPIV3Schema"];
+            describe::version(whole, version);
+            if preferred == Some(version.name()) {
+                describe::fields(whole, version, &self.owner());
+            }
+            versions.push(object);
         }
         if !known.iter().any(|version| version.name() == stored) {
             versions.push(version_object(&stored, true, &schema::emit_plain(&spec), &schema::emit_plain(&status)));
