@@ -14,6 +14,7 @@ use crate::manager::Manager;
 use crate::pattern::Pattern;
 
 static EMBEDDED: &[u8] = include_bytes!("../data/catalog.bin");
+static EXCEPTIONS: &str = include_str!("../data/further.tsv");
 
 /// What the index says about a kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -174,6 +175,15 @@ impl Catalog {
         let mut archive = Archive::open(bytes)?;
         let standard = Section::new(std::mem::take(&mut archive.kinds));
         Ok(Self { archive: Arc::new(archive), standard, further: OnceLock::new(), last_block: RwLock::new(None) })
+    }
+
+    /// The types that the rules for kinds outside of ASO's set leave out, as patterns, each with the reason.
+    pub fn left_out() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let rows = EXCEPTIONS.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect::<Vec<_>>());
+        rows.filter_map(|cells| match cells[..] {
+            [types, "leave-out", _, reason] => Some((types, reason)),
+            _ => None,
+        })
     }
 
     /// The kinds of ASO's set, by group and kind.

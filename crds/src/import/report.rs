@@ -63,7 +63,7 @@ pub fn changes(old: &Catalog, new: &Catalog) -> Vec<String> {
     lines
 }
 
-/// Everything that users see of each version.
+/// Everything that users see of each version; of those that are served only when a pattern names them, that they are there.
 fn shapes(catalog: &Catalog) -> BTreeMap<String, String> {
     let mut shapes = BTreeMap::new();
     for entry in catalog.kinds() {
@@ -71,6 +71,9 @@ fn shapes(catalog: &Catalog) -> BTreeMap<String, String> {
         for version in kind.versions() {
             let name = format!("{}/{} {}", entry.group, entry.kind, version.name());
             shapes.insert(name, format!("{:?}{:?}{:?}", version.spec(), version.status_shape(), entry.exports));
+        }
+        for (name, _) in kind.other_versions() {
+            shapes.insert(format!("{}/{} {name} (served when named)", entry.group, entry.kind), String::new());
         }
     }
     shapes
