@@ -157,16 +157,14 @@ pub async fn run(mut args: Args) -> Result<ExitCode> {
     args.subscription = args.subscription.filter(|id| !id.is_empty());
     let (mut sources, mut problems) = input::read(&args.filenames, args.recursive);
     let variables: BTreeMap<String, String> = args.variables.iter().cloned().collect();
-    sources.retain_mut(|source| match input::substitute(&source.text, &variables) {
-        Some(text) => {
-            source.text = text;
-            problems.extend(left_over(source));
-            true
-        }
-        None => {
+    sources.retain_mut(|source| {
+        let Some(text) = input::substitute(&source.text, &variables) else {
             problems.push(input::too_large(Path::new(&*source.file)));
-            false
-        }
+            return false;
+        };
+        source.text = text;
+        problems.extend(left_over(source));
+        true
     });
     let manifests = Manifests::read(&sources, &args.namespace, &mut problems);
     if manifests.is_empty() && problems.is_empty() {

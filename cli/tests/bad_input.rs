@@ -28,7 +28,6 @@ fn plan(text: &[u8]) -> (Option<i32>, String) {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "a table")]
 fn what_is_wrong_is_told_with_file_line_and_field() {
     let cases: Vec<(Vec<u8>, &[&str])> = [
         // Texts.
@@ -154,7 +153,7 @@ fn what_cannot_be_read_in_a_folder_leaves_the_rest() {
     // Neither a file nor a folder, as a pipe is.
     let _socket = std::os::unix::net::UnixListener::bind(at("e.yaml")).unwrap();
     std::fs::write(at("f.yaml"), "").unwrap();
-    std::fs::set_permissions(at("f.yaml"), std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(at("f.yaml"), std::fs::Permissions::from_mode(0o0)).unwrap();
     let root = std::fs::read(at("f.yaml")).is_ok();
     let ran = flotilla(&["plan", "-R", "-o", "json", "--subscription", "s", "-f", folder.path().to_str().unwrap()], "");
     let place = |name: &str| format!("error: {}: ", at(name).display());

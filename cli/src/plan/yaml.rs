@@ -122,7 +122,9 @@ fn documents(part: &Part<'_>, most: usize) -> Result<Vec<Node>, Error> {
     };
     let mut nodes: Vec<Node> = serde_saphyr::from_multiple_with_options(part.text, options)?;
     if (part.lines, part.columns) != (0, 0) {
-        nodes.iter_mut().for_each(|node| node.shift(part));
+        for node in &mut nodes {
+            node.shift(part);
+        }
     }
     Ok(nodes)
 }
