@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use flotilla_crds::Pattern;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 /// Azure from Kubernetes, run by a fleet.
 #[derive(Debug, Parser)]
@@ -27,6 +29,16 @@ pub(crate) enum Command {
     Crds(flotilla::crds::Args),
 }
 
+/// What a worker also reads; `docs/settings.md` has all.
+const AZURE_VARIABLES: &str = "\
+Environment, as in ASO:
+  AZURE_SUBSCRIPTION_ID, AZURE_TENANT_ID, AZURE_CLIENT_ID  the credential of objects that name no other
+  AZURE_CLIENT_SECRET       its secret; without it a workload or managed identity is used
+  AZURE_SYNC_PERIOD         how often unchanged objects are compared with Azure [default: 1h; never]
+  AZURE_TARGET_NAMESPACES   the namespaces to look after, joined by commas [default: all]
+  AZURE_AUTHORITY_HOST, AZURE_RESOURCE_MANAGER_ENDPOINT, AZURE_RESOURCE_MANAGER_AUDIENCE  the cloud
+  DEFAULT_RECONCILE_POLICY  manage, detach-on-delete or skip [default: manage]";
+
 /// A coordinator's flags.
 #[derive(Debug, Args)]
 pub(crate) struct Coordinator {
@@ -41,7 +53,8 @@ pub(crate) struct Coordinator {
     #[arg(long, env = "FLOTILLA_ADVERTISE_ADDRESS")]
     pub(crate) advertise_address: Option<String>,
 
-    /// Kinds to install, as group/Kind with * and ?, several joined by semicolons: `storage.azure.com/*;app.azure.com/*`.
+    /// Kinds to install, as group/Kind with * and ? or as ARM types, several joined by semicolons:
+    /// `storage.azure.com/*;Microsoft.Automation/automationAccounts@2023-11-01`.
     #[arg(long, env = "FLOTILLA_CRD_PATTERN", default_value = "", value_parser = parse_pattern, hide_default_value = true)]
     pub(crate) crd_pattern: Pattern,
 
@@ -56,6 +69,7 @@ pub(crate) struct Coordinator {
 
 /// A worker's flags. The credential and the cloud are read from the `AZURE_…` variables that ASO has.
 #[derive(Debug, Args)]
+#[command(after_help = AZURE_VARIABLES)]
 pub(crate) struct Worker {
     #[command(flatten)]
     pub(crate) member: Member,
@@ -81,7 +95,7 @@ pub(crate) struct Member {
     pub(crate) log_format: LogFormat,
 
     /// What is logged: a level, or a filter such as `info,flotilla_worker=debug`.
-    #[arg(long, env = "FLOTILLA_LOG_LEVEL", default_value = "info")]
+    #[arg(long, env = "FLOTILLA_LOG_LEVEL", default_value = "info", value_parser = parse_log_level)]
     pub(crate) log_level: String,
 
     #[command(flatten)]
@@ -146,6 +160,16 @@ fn parse_address(text: &str) -> Result<Address, String> {
     Ok(Address(Some(address)))
 }
 
+/// A filter would take a word that is no level for the name of a module, and show nothing else.
+fn parse_log_level(text: &str) -> Result<String, String> {
+    for part in text.split(',').map(str::trim).filter(|part| !part.contains(['=', '['])) {
+        part.parse::<LevelFilter>()
+            .map_err(|_| format!("{part:?} is none of trace, debug, info, warn, error and off, nor module=level"))?;
+    }
+    EnvFilter::try_new(text).map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
+}
+
 fn parse_pattern(text: &str) -> Result<Pattern, String> {
     Pattern::parse(text).map_err(|error| error.to_string())
 }
@@ -159,6 +183,16 @@ fn host_name() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn log_level_is_a_level_or_a_filter() {
+        for good in ["info", "off", "INFO", "info,flotilla_worker=debug", "warn,hyper[span]=trace"] {
+            assert!(parse_log_level(good).is_ok(), "{good}");
+        }
+        for bad in ["nonsense", "info,verbose", "flotilla_worker=loud", ""] {
+            assert!(parse_log_level(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn metrics_address_takes_the_forms_that_aso_takes() {
