@@ -33,7 +33,7 @@ pub(crate) enum Command {
 const AZURE_VARIABLES: &str = "\
 Environment, as in ASO:
   AZURE_SUBSCRIPTION_ID, AZURE_TENANT_ID, AZURE_CLIENT_ID  the credential of objects that name no other
-  AZURE_CLIENT_SECRET       its secret; without it a workload or managed identity is used
+  AZURE_CLIENT_SECRET       its secret; without it, or with USE_WORKLOAD_IDENTITY_AUTH=true, an identity of the machine or pod
   AZURE_SYNC_PERIOD         how often unchanged objects are compared with Azure [default: 1h; never]
   AZURE_TARGET_NAMESPACES   the namespaces to look after, joined by commas [default: all]
   AZURE_AUTHORITY_HOST, AZURE_RESOURCE_MANAGER_ENDPOINT, AZURE_RESOURCE_MANAGER_AUDIENCE  the cloud
@@ -189,7 +189,7 @@ mod tests {
         for good in ["info", "off", "INFO", "info,flotilla_worker=debug", "warn,hyper[span]=trace"] {
             assert!(parse_log_level(good).is_ok(), "{good}");
         }
-        for bad in ["nonsense", "info,verbose", "flotilla_worker=loud", ""] {
+        for bad in ["nonsense", "info,verbose", "flotilla_worker=loud"] {
             assert!(parse_log_level(bad).is_err(), "{bad}");
         }
     }
