@@ -182,3 +182,33 @@ fn one_policy_serves_all_kinds_of_a_pattern() {
     assert_eq!(groups, BTreeSet::from(["app.azure.com", "storage.azure.com"]));
     assert!(admission::policies([]).is_empty());
 }
+
+/// The structure of a schema: what the API server prunes by.
+fn structure(schema: &Value) -> Value {
+    let below = |name: &str| schema.get(name).filter(|inner| inner.is_object()).map(structure);
+    let fields = schema["properties"].as_object().into_iter().flatten();
+    let fields: serde_json::Map<String, Value> = fields.map(|(name, inner)| (name.clone(), structure(inner))).collect();
+    json!({
+        "type": schema["type"], "properties": fields, "items": below("items"), "values": below("additionalProperties"),
+        "all": schema["x-kubernetes-preserve-unknown-fields"],
+    })
+}
+
+#[test]
+fn api_versions_share_their_structure_and_the_storage_version_prunes_no_spec() {
+    let catalog = Catalog::embedded();
+    for entry in catalog.standard() {
+        let crd = catalog.kind(&entry.group, &entry.kind).unwrap().crd();
+        let versions = crd["spec"]["versions"].as_array().unwrap();
+        let part = |version: &Value, part: &str| version["schema"]["openAPIV3Schema"]["properties"][part].clone();
+        let (storage, api): (Vec<&Value>, Vec<&Value>) = versions.iter().partition(|version| version["storage"] == true);
+        let Some(first) = api.first() else { continue };
+        for version in &api {
+            let name = format!("{} {}", entry.kind, version["name"]);
+            assert_eq!(structure(&part(version, "spec")), structure(&part(first, "spec")), "{name}");
+            assert_eq!(structure(&part(version, "status")), structure(&part(first, "status")), "{name}");
+        }
+        assert_eq!(part(storage[0], "spec")["x-kubernetes-preserve-unknown-fields"], true, "{}", entry.kind);
+        assert_eq!(structure(&part(storage[0], "status")), structure(&part(first, "status")), "{}", entry.kind);
+    }
+}

@@ -3,6 +3,7 @@
 //! What depends on nothing but the code is counted in instructions. What depends on the machine is taken several times
 //! and shown with its spread; figures are compared only within one run.
 
+mod crds;
 mod decide;
 mod fleet;
 mod machine;
@@ -32,6 +33,8 @@ const DIRECTORY: &str = "target/bench";
 pub enum Part {
     /// Instructions per decision.
     Decide,
+    /// What kinds cost the API server: their installation, and its memory.
+    Crds,
     /// Calls that armsim answers on one core.
     Armsim,
     /// CPU, memory and starts of a fleet.
@@ -82,6 +85,10 @@ pub async fn run(options: Options) -> Result<()> {
     if options.wants(Part::Decide) {
         say("instructions per decision");
         report.extend(decide::measure(situations(options.short))?);
+    }
+    if options.wants(Part::Crds) {
+        let pattern = if options.short { Kind::PATTERN } else { "*" };
+        report.extend(crds::measure(pattern, &directory.join("logs-crds"), &say).await?);
     }
     if options.wants(Part::Armsim) {
         say("armsim under load");

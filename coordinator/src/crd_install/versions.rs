@@ -166,6 +166,29 @@ mod tests {
 
     proptest! {
         #[test]
+        fn whatever_managers_of_real_objects_use_is_served(
+            managers in prop::collection::btree_set(0..8_usize, 0..4),
+            forgotten in prop::collection::btree_set(0..8_usize, 0..3),
+            strangers in prop::collection::btree_set("v1(api|beta)20[0-9]{2}0101(storage)?", 0..3),
+            now in prop::collection::btree_set(0..8_usize, 0..8),
+        ) {
+            let kind = flotilla_crds::Catalog::embedded().kind("storage.azure.com", "StorageAccount").unwrap();
+            let names = |picked: &BTreeSet<usize>| -> BTreeSet<String> {
+                picked.iter().filter_map(|&index| Some(kind.versions().get(index)?.name().to_owned())).collect()
+            };
+            let api_of = |&index: &usize| Some(kind.versions().get(index)?.api_version().to_owned());
+            let api_versions: BTreeSet<String> = forgotten.iter().filter_map(api_of).collect();
+            let usage = Usage { versions: &names(&managers) | &strangers, api_versions: api_versions.clone() };
+            let used = in_use(&kind, &names(&now), &usage);
+            let asked = Asked { default: true, named: BTreeSet::new() };
+            let serves = served(&Offer::of(&kind), Versions::Newest, &asked, &used);
+
+            prop_assert!(serves.is_superset(&names(&managers)));
+            let apis = serves.iter().map(|name| known(&kind, name).unwrap().api_version().to_owned());
+            prop_assert!(apis.collect::<BTreeSet<_>>().is_superset(&api_versions));
+        }
+
+        #[test]
         fn what_is_used_or_asked_for_is_never_dropped(
             default in names(), newest in 0..6_usize, all: bool, by_default: bool, named in names(), used in names(),
         ) {

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use flotilla_coordinator::crd_install::HASH;
 use flotilla_crds::Pattern;
+use flotilla_loadtests::cluster::Cluster;
 use flotilla_loadtests::control_plane::ControlPlane;
 use flotilla_proto::GroupKind;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Crd;
@@ -151,18 +152,12 @@ async fn measure_all_kinds() {
     begin();
     let cluster = ControlPlane::start(Options::default()).await.unwrap();
     let namespace = cluster.namespace("all").await.unwrap();
-    let wanted = flotilla_crds::Catalog::embedded().kinds().count();
     let install =
         || Member::start(&cluster, &namespace, "c", |config| config.crd_pattern = Pattern::parse("*").unwrap());
-    let policies = async || {
-        let gvk = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicyBinding");
-        let api: Api<DynamicObject> = Api::all_with(cluster.client(), &ApiResource::from_gvk(&gvk));
-        api.get_opt("flotilla.dev").await.unwrap().map(|_| ())
-    };
     let began = Instant::now();
     let leader = install();
-    eventually("all is installed", Duration::from_mins(10), policies).await;
-    eprintln!("installed {wanted} kinds in {:?}", began.elapsed());
+    let kinds = Cluster::new(cluster.client()).wait_kinds("*", Duration::from_mins(10)).await.unwrap();
+    eprintln!("installed {kinds} kinds in {:?}", began.elapsed());
     leader.stop().await;
 
     let cpu = || {

@@ -93,7 +93,7 @@ impl Api {
             let mut page = self.call(Method::GET, &format!("{path}&continue={next}"), None, None).await.unwrap();
             let items = page["items"].as_array_mut().unwrap().drain(..);
             crds.extend(items.map(|crd| json!({ "metadata": crd["metadata"], "status": crd["status"] })));
-            next = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+            page["metadata"]["continue"].as_str().unwrap_or_default().clone_into(&mut next);
             if next.is_empty() {
                 return crds;
             }
@@ -165,7 +165,24 @@ impl Api {
         format!("/apis/{group}/{}/namespaces/{}/{plural}{name}", at.version, self.namespace)
     }
 
+    /// Asks again if the server had too much to do to decide; it has done nothing then.
     async fn call(&self, method: Method, path: &str, content_type: Option<&str>, body: Option<&Value>) -> Answer {
+        let busy = |answer: &Answer| {
+            answer
+                .as_ref()
+                .is_err_and(|refused| refused.code == 500 && refused.message.contains("evaluation timed out"))
+        };
+        let mut answer = self.send(method.clone(), path, content_type, body).await;
+        for _ in 0..3 {
+            if !busy(&answer) {
+                break;
+            }
+            answer = self.send(method.clone(), path, content_type, body).await;
+        }
+        answer
+    }
+
+    async fn send(&self, method: Method, path: &str, content_type: Option<&str>, body: Option<&Value>) -> Answer {
         let mut request = Request::builder().method(method).uri(path);
         if let Some(content_type) = content_type {
             request = request.header("content-type", content_type);

@@ -30,9 +30,9 @@ impl Leader<'_> {
         config.crd_pattern = Pattern::parse(self.pattern).unwrap();
         config.crd_versions = self.versions;
         let stop = CancellationToken::new();
-        let coordinator = Coordinator::new(config).run(stop.clone());
+        let coordinator = Box::pin(Coordinator::new(config).run(stop.clone()));
         let (ended, done) = futures::join!(coordinator, async {
-            let done = until.await;
+            let done = Box::pin(until).await;
             stop.cancel();
             done
         });
