@@ -31,6 +31,13 @@ impl ArmId {
         if segments.iter().any(|s| s.is_empty()) {
             return Err(bad("it has an empty segment"));
         }
+        // They would end the path of a URL or lead elsewhere in it.
+        if segments.iter().any(|s| matches!(*s, "." | "..")) {
+            return Err(bad("a segment of dots is no name"));
+        }
+        if rest.contains(|c: char| matches!(c, '?' | '#' | '\\') || c.is_control()) {
+            return Err(bad("it holds ?, #, \\ or a control character"));
+        }
         let is = |i: usize, word: &str| segments.get(i).is_some_and(|s: &&str| s.eq_ignore_ascii_case(word));
         let mut at = 0;
         if is(0, "subscriptions") {
@@ -244,6 +251,10 @@ mod tests {
             "/providers/Microsoft.X",
             "/subscriptions/s/providers/Microsoft.X/types",
             "/subscriptions//resourceGroups/g",
+            "/subscriptions/s/resourceGroups/..",
+            "/subscriptions/s/resourceGroups/g?x",
+            "/subscriptions/s/resourceGroups/g#x",
+            "/subscriptions/s/resourceGroups/g\n",
         ] {
             assert!(ArmId::parse(text).is_err(), "{text}");
         }
