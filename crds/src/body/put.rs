@@ -107,6 +107,12 @@ impl Writer<'_> {
             self.field(field, value, &at, &join(rule, name), body)?;
         }
         self.unset(shape, rule, body);
+        // The type demands it, and only the service has anything to say in it.
+        for wrapper in shape.wrappers.iter().filter(|wrapper| wrapper.len() == 1) {
+            if !shape.fields.iter().any(|field| field.arm.starts_with(wrapper)) {
+                enter(body, &wrapper[0]);
+            }
+        }
         Ok(())
     }
 

@@ -30,10 +30,16 @@ const SECRET_ENDS: [&str; 19] = [
 /// What the service keeps, although the type data don't say so.
 const KEPT_BY_THE_SERVICE: [&str; 3] = ["provisioningState", "systemData", "etag"];
 
+/// The length of the shortest ARM id: a subscription's.
+const SHORTEST_ID: u64 = 51;
+
 /// Writes guesses on a property.
 pub(super) fn flags(prop: &mut Prop, node: &Node) {
     if prop.flags.has(Flags::READ_ONLY) {
         return;
+    }
+    if matches!(node, Node::String { max: Some(max), .. } if *max < SHORTEST_ID) {
+        prop.flags = prop.flags.without(Flags::REFERENCE);
     }
     let name = prop.name.to_ascii_lowercase();
     let can_hide = matches!(node, Node::String { .. } | Node::Any | Node::AnyMap);
@@ -77,6 +83,14 @@ mod tests {
             assert_eq!(guessed(name, node, Flags(0)).has(Flags::SECRET), secret, "{name}");
         }
         assert!(!guessed("adminPassword", &text, Flags::READ_ONLY).has(Flags::SECRET));
+    }
+
+    #[test]
+    fn what_holds_no_arm_id_is_no_reference() {
+        let text = |max| Node::String { pattern: None, min: None, max };
+        assert!(!guessed("id", &text(Some(50)), Flags::REFERENCE).has(Flags::REFERENCE));
+        assert!(guessed("id", &text(Some(244)), Flags::REFERENCE).has(Flags::REFERENCE));
+        assert!(guessed("id", &text(None), Flags::REFERENCE).has(Flags::REFERENCE));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::{Kind, Owner, Version};
 use crate::graph::Node;
+use crate::shape::Role;
 
 /// ASO's namespace for UUID names.
 const NAMESPACE: Uuid = Uuid::from_u128(0x9a32_9043_7ad7_4b1c_812f_9c7a_93d6_392a);
@@ -87,17 +88,30 @@ pub(super) fn arm_name(kind: &Kind, context: &NameContext<'_>, spec: &Value) -> 
         return Err(NameError::FromConfig);
     }
     let name = match kind.name_rule() {
-        NameRule::Fixed(name) => name,
+        NameRule::Fixed(name) => alternative(kind, spec).unwrap_or(name),
         NameRule::AzureName => given.unwrap_or_else(|| context.name.to_owned()),
         NameRule::Uuid => given.unwrap_or_else(|| uuid_name(kind, context, spec)),
     };
     if name.is_empty() {
         return Err(NameError::Empty);
     }
-    match name.chars().find(|c| matches!(c, '/' | '\\' | '?' | '#' | '%') || c.is_control()) {
+    // A name of dots would lead elsewhere in the URL.
+    let dots = matches!(name.as_str(), "." | "..");
+    match name.chars().find(|c| dots || matches!(c, '/' | '\\' | '?' | '#' | '%') || c.is_control()) {
         Some(character) => Err(NameError::Character { name, character }),
         None => Ok(name),
     }
+}
+
+/// The name that goes with the alternative that a spec has, for types whose names decide about their shapes.
+fn alternative(kind: &Kind, spec: &Value) -> Option<String> {
+    let shape = kind.hub()?.spec();
+    let named = shape.discriminator.as_deref() == Some("name");
+    let chosen = shape.fields.iter().filter(|_| named).find_map(|field| match &field.role {
+        Role::Alternative(value) if spec.get(&*field.name).is_some_and(|v| !v.is_null()) => Some(value),
+        _ => None,
+    });
+    chosen.map(ToString::to_string)
 }
 
 fn uuid_name(kind: &Kind, context: &NameContext<'_>, spec: &Value) -> String {
@@ -143,6 +157,15 @@ mod tests {
     fn seed_of((group, kind): (&str, &str), spec: &Value) -> String {
         let kind = Catalog::embedded().kind(group, kind).expect("the kind is in the catalog");
         seed(&kind, &NameContext { namespace: "default", name: "mine", uid: "" }, spec)
+    }
+
+    #[test]
+    fn the_alternative_is_the_name_where_names_decide_about_shapes() {
+        let kind = Catalog::embedded().kind("web.azure.com", "SitesConfig").expect("the kind is in the catalog");
+        let context = NameContext { namespace: "default", name: "mine", uid: "" };
+        for (spec, name) in [(json!({"web": {"alwaysOn": true}}), "web"), (json!({"logs": {}}), "logs")] {
+            assert_eq!(kind.arm_name(&context, &spec).as_deref(), Ok(name));
+        }
     }
 
     #[test]
