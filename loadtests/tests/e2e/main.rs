@@ -9,5 +9,6 @@ mod conformance;
 mod further;
 mod journal;
 mod laws;
+mod not_of_arm;
 mod scene;
 mod world;
