@@ -40,6 +40,12 @@ lint: ## Check formats, lints, licences and banned crates
 test: setup build ## Run all tests; those that need a control plane start one
 	cargo test --workspace
 
+.PHONY: fuzz
+fuzz: setup build ## Feed parsers with random bytes, MINUTES each (10), and run random tests with a SEED of their own
+	@scripts/fuzz $(or $(MINUTES),10)
+	@seed=$(or $(SEED),$$(date +%s)); echo "random tests with SEED=$$seed"; \
+		PROPTEST_RNG_SEED=$$seed cargo test --workspace --lib --test properties
+
 .PHONY: generate
 generate: $(if $(TYPES),catalog) ## Remake everything in the tree that is made by a program; the catalog only with TYPES
 	@scripts/setup clients
