@@ -63,7 +63,10 @@ impl Kind {
             let status = schema::emit(&status, &statuses[i], None);
             let mut object = version_object(version.name(), version.name() == stored, &spec, &status);
             let whole = &mut object["schema"]["openAPIV3Schema"];
-            describe::version(whole, version);
+            let newer = known.iter().find(|v| {
+                v.name().strip_prefix('v') == version.name().strip_prefix("v1api") && served.contains(&v.name())
+            });
+            describe::version(whole, version, newer.map(|v| v.name()));
             if preferred == Some(version.name()) {
                 describe::fields(whole, version, &self.owner());
             }

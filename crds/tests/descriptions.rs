@@ -27,10 +27,11 @@ fn schema<'a>(crd: &'a Value, version: &str) -> &'a Value {
 fn every_version_says_where_azure_describes_it() {
     let crd = Catalog::embedded().kind("storage.azure.com", "StorageAccount").unwrap().crd();
     assert_eq!(
-        schema(&crd, "v1api20230101")["description"],
+        schema(&crd, "v20230101")["description"],
         "ARM type Microsoft.Storage/storageAccounts, api-version 2023-01-01, see \
          https://learn.microsoft.com/azure/templates/microsoft.storage/storageaccounts"
     );
+    assert_eq!(schema(&crd, "v1api20230101")["description"], "The same as v20230101");
     assert!(schema(&crd, "v20250601storage").get("description").is_none());
     let user = Catalog::embedded().kind("sql.azure.com", "User").unwrap().crd();
     assert_eq!(schema(&user, "v1")["description"], "A User of an Azure SQL database");

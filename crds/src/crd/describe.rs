@@ -9,10 +9,12 @@ use crate::kind::{NameRule, Owner, Version};
 
 const DESCRIPTION: &str = "description";
 
-/// Describes a version's whole schema.
-pub(super) fn version(schema: &mut Value, version: &Version) {
+/// Describes a version's whole schema. `newer` is the version's newer name, if it is served under both.
+pub(super) fn version(schema: &mut Value, version: &Version, newer: Option<&str>) {
     let entry = version.entry();
-    let text = if entry.manager.is_arm() {
+    let text = if let Some(newer) = newer {
+        format!("The same as {newer}")
+    } else if entry.manager.is_arm() {
         format!(
             "ARM type {}, api-version {}, see https://learn.microsoft.com/azure/templates/{}",
             entry.arm_type,
