@@ -57,7 +57,7 @@ enum Command {
     /// Print manifests to start from.
     #[command(disable_version_flag = true)]
     Example {
-        /// Kinds as for the other commands: StorageAccount, app.azure.com/*.
+        /// Kinds as for the other commands: Job, app.azure.com/*.
         #[arg(value_name = "KIND|PATTERN", required = true)]
         patterns: Vec<String>,
 

@@ -17,6 +17,9 @@ use super::api::{Answer, Api, Target, Write, object};
 use super::judge;
 use super::world::world;
 
+/// Variable with the number of objects that are made through each version.
+const SEEDS: &str = "FLOTILLA_TEST_SEEDS";
+
 /// How many requests are under way: enough to keep the server busy.
 const AT_ONCE: usize = 8;
 
@@ -25,7 +28,7 @@ struct Case {
     kind: Arc<Kind>,
     /// The place of its version among the kind's.
     version: usize,
-    extent: Extent,
+    round: usize,
 }
 
 /// What was seen of an object.
@@ -42,18 +45,27 @@ impl Case {
     }
 
     fn name(&self) -> String {
-        format!("{}-{}", self.kind.name().to_lowercase(), self.version().name())
+        format!("{}-{}-{}", self.kind.name().to_lowercase(), self.version().name(), self.round)
+    }
+
+    /// Every third has all fields.
+    fn extent(&self) -> Extent {
+        let number = self.kind.name().len() + self.version + self.round;
+        match number % 3 {
+            0 => Extent::Whole(self.version + self.round),
+            _ => Extent::Part(u64::try_from(self.round * 100 + self.version).unwrap()),
+        }
     }
 
     /// Makes the object, labels it through each other version, and reads it through all.
     async fn run(&self, api: &Api) -> Result<Seen> {
         let (name, made_through) = (self.name(), self.version().name());
         let through = |version| Target { kind: &self.kind, version, name: &name };
-        let spec = self.version().specimen(self.extent);
+        let spec = self.version().specimen(self.extent());
         let mut seen = Seen { requests: 1, unfit: 0 };
         let manifest = object(through(made_through), json!({}), &spec);
         let (write, manager) =
-            if self.version % 2 == 0 { (Write::Create, "kubectl-create") } else { (Write::Apply, "kubectl") };
+            if self.version.is_multiple_of(2) { (Write::Create, "kubectl-create") } else { (Write::Apply, "kubectl") };
         let made = api.write(through(made_through), write, manager, &manifest).await;
         self.is_unchanged(made, &spec, "created")?;
         for version in self.kind.versions().iter().filter(|version| version.name() != made_through) {
@@ -87,18 +99,13 @@ impl Case {
 }
 
 fn cases(kinds: &[Arc<Kind>]) -> Vec<Case> {
-    let of_kind = |(number, kind): (usize, &Arc<Kind>)| {
-        let case = |version: usize| {
-            let extent = match (number + version) % 3 {
-                0 => Extent::Whole(version),
-                _ => Extent::Part(u64::try_from(number * 100 + version).unwrap()),
-            };
-            Case { kind: Arc::clone(kind), version, extent }
-        };
-        (0..kind.versions().len()).map(case).collect::<Vec<_>>()
-    };
+    let rounds = std::env::var(SEEDS).map_or(1, |rounds| rounds.parse().unwrap());
     let several = kinds.iter().filter(|kind| kind.versions().len() > 1);
-    several.enumerate().flat_map(of_kind).collect()
+    let versions = several.flat_map(|kind| (0..kind.versions().len()).map(move |version| (kind, version)));
+    let case = |(kind, version): (&Arc<Kind>, usize)| {
+        (0..rounds).map(move |round| Case { kind: Arc::clone(kind), version, round }).collect::<Vec<_>>()
+    };
+    versions.flat_map(case).collect()
 }
 
 #[tokio::test]
@@ -114,9 +121,9 @@ async fn object_made_through_any_version_is_the_same_through_all() {
     let mut kinds: Vec<String> = cases.iter().map(|case| case.kind.entry().crd_name()).collect();
     kinds.dedup();
     println!(
-        "{} kinds in {} versions: {} requests, {} labels through versions that would refuse the object, {:.1} s",
-        kinds.len(),
+        "{} objects of {} kinds: {} requests, {} labels through versions that would refuse the object, {:.1} s",
         cases.len(),
+        kinds.len(),
         sum(|seen| seen.requests),
         sum(|seen| seen.unfit),
         started.elapsed().as_secs_f64()
