@@ -3,7 +3,7 @@
 //! Kept true here: knowing that a kind exists costs an index entry; its types are unpacked when somebody first asks for the kind, and shared after that.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -125,7 +125,15 @@ pub struct Catalog {
     /// The others, whose index is read when somebody first asks beyond that set.
     further: OnceLock<Section>,
     /// Unpacked blocks are kept only while several kinds of one provider load in a row.
-    last_block: RwLock<Option<((u32, usize), Arc<str>)>>,
+    last_block: RwLock<Option<Unpacked>>,
+}
+
+/// The first tiers of a block.
+#[derive(Clone, Debug)]
+struct Unpacked {
+    block: u32,
+    tiers: usize,
+    text: Arc<str>,
 }
 
 /// Some kinds, with what finds them.
@@ -179,7 +187,8 @@ impl Catalog {
 
     /// The types that the rules for kinds outside of ASO's set leave out, as patterns, each with the reason.
     pub fn left_out() -> impl Iterator<Item = (&'static str, &'static str)> {
-        let rows = EXCEPTIONS.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect::<Vec<_>>());
+        let rows =
+            EXCEPTIONS.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect::<Vec<_>>());
         rows.filter_map(|cells| match cells[..] {
             [types, "leave-out", _, reason] => Some((types, reason)),
             _ => None,
@@ -257,15 +266,13 @@ impl Catalog {
     }
 
     fn block(&self, block: u32, tiers: usize) -> Result<Arc<str>, Error> {
-        let last = self.last_block.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        if let Some((which, text)) = last
-            && which == (block, tiers)
-        {
-            return Ok(text);
+        let last = self.last_block.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(last) = last.filter(|last| last.block == block && last.tiers == tiers) {
+            return Ok(last.text);
         }
         let text: Arc<str> = self.archive.block(block, tiers)?.into();
-        let kept = Some(((block, tiers), Arc::clone(&text)));
-        *self.last_block.write().unwrap_or_else(std::sync::PoisonError::into_inner) = kept;
+        let kept = Unpacked { block, tiers, text: Arc::clone(&text) };
+        *self.last_block.write().unwrap_or_else(PoisonError::into_inner) = Some(kept);
         Ok(text)
     }
 }

@@ -63,6 +63,9 @@ impl Kind {
             let status = schema::emit(&status, &statuses[i], None);
             let mut object = version_object(version.name(), version.name() == stored, &spec, &status);
             let whole = &mut object["schema"]["openAPIV3Schema"];
+            if version.is_named_by_alternative() {
+                rules::keep_alternative(&mut whole["properties"]["spec"], version.spec());
+            }
             let newer = known.iter().find(|v| {
                 v.name().strip_prefix('v') == version.name().strip_prefix("v1api") && served.contains(&v.name())
             });

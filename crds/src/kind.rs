@@ -375,6 +375,11 @@ impl Version {
         }
     }
 
+    /// Whether the alternative that a spec has decides the resource's name, as in `Microsoft.Web/sites/config`.
+    pub(crate) fn is_named_by_alternative(&self) -> bool {
+        self.spec().discriminator.as_deref() == Some("name")
+    }
+
     /// How a resource gets its ARM name in this version.
     pub fn name_rule(&self) -> NameRule {
         name::rule(self)

@@ -110,8 +110,8 @@ impl Part {
                     return Err(Error::Version(text.to_owned()));
                 }
                 let standard = Catalog::embedded().standard().any(|entry| entry.group.eq_ignore_ascii_case(group));
-                let further = !has_wildcard(group) && !(standard && has_wildcard(kind));
-                (Names::Kubernetes { further }, text)
+                let bounded = has_wildcard(group) || standard && has_wildcard(kind);
+                (Names::Kubernetes { further: !bounded }, text)
             }
             Some(_) => match text.split_once('@') {
                 None => (Names::Arm { api_version: None }, text),

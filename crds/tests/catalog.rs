@@ -201,7 +201,8 @@ fn api_versions_share_their_structure_and_the_storage_version_prunes_no_spec() {
         let crd = catalog.kind(&entry.group, &entry.kind).unwrap().crd();
         let versions = crd["spec"]["versions"].as_array().unwrap();
         let part = |version: &Value, part: &str| version["schema"]["openAPIV3Schema"]["properties"][part].clone();
-        let (storage, api): (Vec<&Value>, Vec<&Value>) = versions.iter().partition(|version| version["storage"] == true);
+        let (storage, api): (Vec<&Value>, Vec<&Value>) =
+            versions.iter().partition(|version| version["storage"] == true);
         let Some(first) = api.first() else { continue };
         for version in &api {
             let name = format!("{} {}", entry.kind, version["name"]);

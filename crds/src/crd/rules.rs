@@ -7,6 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::schema::{Schema, Structure};
+use crate::shape::{Object, Role};
 
 /// What a message says beside the fact: which version to use.
 pub(super) struct Advice<'a> {
@@ -79,6 +80,26 @@ pub(super) fn add(union: &Schema, own: &Schema, advice: &Advice<'_>, path: &[&st
         0 => {}
         1 => drop(out.insert("not".to_owned(), refused.remove(0))),
         _ => drop(out.insert("not".to_owned(), json!({"anyOf": refused}))),
+    }
+}
+
+/// Adds to the schema of a spec whose alternative decides the resource's name that the alternative stays.
+pub(super) fn keep_alternative(schema: &mut Value, spec: &Object) {
+    let alternatives = spec.fields.iter().filter(|field| matches!(field.role, Role::Alternative(_)));
+    let rules: Vec<Value> = alternatives
+        .filter_map(|field| {
+            let cel = cel_name(&field.name)?;
+            let rule = format!("has(self.{cel}) == has(oldSelf.{cel})");
+            let message = format!(
+                "{} decides the resource's name, so it can't be set or removed later: make another object",
+                field.name
+            );
+            Some(json!({"rule": rule, "message": message}))
+        })
+        .collect();
+    match &mut schema["x-kubernetes-validations"] {
+        Value::Array(there) => there.extend(rules),
+        none => *none = Value::Array(rules),
     }
 }
 

@@ -155,6 +155,6 @@ fn text(merged: &Merged) -> [String; 3] {
     [0, 1, 2].map(|tier| {
         let nodes = &merged.nodes[from..merged.reach[tier]];
         from = merged.reach[tier];
-        nodes.iter().map(|node| format!("{}\n", node.to_line())).collect()
+        nodes.iter().flat_map(|node| [node.to_line().to_string(), "\n".to_owned()]).collect()
     })
 }

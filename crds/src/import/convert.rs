@@ -13,6 +13,7 @@ use super::raw::{File, Ordered, RawProp, RawType, Ref, Resource};
 use super::types::OwnTypes;
 use super::unfold;
 use crate::graph::{Case, Flags, Node, NodeId, Prop};
+use crate::names;
 
 /// Types that nest in each other. Azure's have 16; walking them recurses.
 const MOST_LEVELS: usize = 100;
@@ -309,6 +310,17 @@ impl Converter<'_> {
             if self.about.further {
                 let node = &self.nodes[prop.node as usize];
                 guess::flags(&mut prop, node);
+                let taken = |many| properties.0.iter().any(|(other, _)| *other == names::reference(name, many));
+                if taken(false) || taken(true) {
+                    prop.flags = prop.flags.without(Flags::REFERENCE);
+                }
+                if context.level == Level::Body
+                    && name == "name"
+                    && matches!(node, Node::Integer { .. } | Node::Number { .. })
+                {
+                    // A number in the type data, a segment of the path in every request.
+                    prop.node = self.add(Node::String { pattern: None, min: None, max: None });
+                }
             }
             self.apply_facts(of, &mut prop);
             props.push(prop);

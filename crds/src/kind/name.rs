@@ -105,9 +105,9 @@ pub(super) fn arm_name(kind: &Kind, context: &NameContext<'_>, spec: &Value) -> 
 
 /// The name that goes with the alternative that a spec has, for types whose names decide about their shapes.
 fn alternative(kind: &Kind, spec: &Value) -> Option<String> {
-    let shape = kind.hub()?.spec();
-    let named = shape.discriminator.as_deref() == Some("name");
-    let chosen = shape.fields.iter().filter(|_| named).find_map(|field| match &field.role {
+    let version = kind.hub()?;
+    let named = version.is_named_by_alternative();
+    let chosen = version.spec().fields.iter().filter(|_| named).find_map(|field| match &field.role {
         Role::Alternative(value) if spec.get(&*field.name).is_some_and(|v| !v.is_null()) => Some(value),
         _ => None,
     });
