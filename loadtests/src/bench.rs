@@ -1,13 +1,15 @@
-//! `make bench`: what decisions, objects and members cost, and how much armsim bears.
+//! `make bench`: what decisions, the catalog, plans, objects and members cost, and how much armsim bears.
 //!
 //! What depends on nothing but the code is counted in instructions. What depends on the machine is taken several times
 //! and shown with its spread; figures are compared only within one run.
 
+mod catalog;
 mod crds;
 mod decide;
 mod fleet;
 mod machine;
 mod objects;
+mod plan;
 mod report;
 mod scene;
 mod situation;
@@ -33,6 +35,10 @@ const DIRECTORY: &str = "target/bench";
 pub enum Part {
     /// Instructions per decision.
     Decide,
+    /// Bytes of the catalog, and time and memory of a loaded kind.
+    Catalog,
+    /// `flotilla plan` of many manifests.
+    Plan,
     /// What kinds cost the API server: their installation, and its memory.
     Crds,
     /// Calls that armsim answers on one core.
@@ -85,6 +91,15 @@ pub async fn run(options: Options) -> Result<()> {
     if options.wants(Part::Decide) {
         say("instructions per decision");
         report.extend(decide::measure(situations(options.short))?);
+    }
+    // Before whatever makes the heap of this process grow.
+    if options.wants(Part::Catalog) {
+        say("loading kinds");
+        report.extend(catalog::measure(options.runs())?);
+    }
+    if options.wants(Part::Plan) {
+        say("planning manifests");
+        report.extend(plan::measure(options.runs(), &say)?);
     }
     if options.wants(Part::Crds) {
         let pattern = if options.short { Kind::PATTERN } else { "*" };

@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep};
 
 use self::member::Member;
 pub use self::member::Role;
+pub(crate) use self::member::program;
 pub use self::settings::Settings;
 
 /// How long a member may take to stop by itself: its own deadline is 20 s.

@@ -38,7 +38,7 @@ pub(super) struct Member {
 
 impl Member {
     pub(super) fn spawn(role: Role, name: &str, settings: &Settings) -> Result<Self> {
-        let program = settings.program.clone().map_or_else(built_program, Ok)?;
+        let program = settings.program.clone().map_or_else(program, Ok)?;
         let [metrics, grpc] = port::free()?.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         let mut command = Command::new(program);
         command
@@ -60,7 +60,7 @@ impl Member {
 }
 
 /// The `flotilla` program of the same build: beside this program, or above it for a test in `deps/`.
-fn built_program() -> Result<PathBuf> {
+pub(crate) fn program() -> Result<PathBuf> {
     let here = std::env::current_exe().context("failed to find this program's own path")?;
     let beside = here.parent().and_then(|dir| if dir.ends_with("deps") { dir.parent() } else { Some(dir) });
     let program = beside.unwrap_or(Path::new(".")).join("flotilla");
