@@ -24,6 +24,8 @@ pub struct Config {
     pub advertise: Option<String>,
     /// Mutual TLS with the workers.
     pub tls: Option<Tls>,
+    /// Whether the leader writes CRDs. Otherwise it only looks at which there are.
+    pub manage_crds: bool,
     /// The kinds to install.
     pub crd_pattern: Pattern,
     /// How many versions of each.
@@ -52,6 +54,7 @@ impl Config {
             listen,
             advertise: None,
             tls: None,
+            manage_crds: true,
             crd_pattern: Pattern::default(),
             crd_versions: Versions::default(),
             election: election::Timers::default(),

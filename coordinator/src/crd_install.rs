@@ -44,6 +44,8 @@ use crate::store::names::FIELD_MANAGER;
 const PASS_EVERY: Duration = Duration::from_mins(10);
 /// After a pass with failures, or one that dropped versions.
 const AGAIN_AFTER: Duration = Duration::from_secs(15);
+/// How often CRDs that others install are looked at.
+const LOOK_ON_EVERY: Duration = Duration::from_secs(30);
 /// How often objects of kinds that serve more than is asked for are looked at, whether they still use it.
 const LOOK_EVERY: Duration = Duration::from_hours(1);
 /// CRDs in one page of the list; only their metadata.
@@ -131,6 +133,26 @@ impl Installer {
                 }
             };
             tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Looks at which CRDs there are, where somebody else installs them.
+    pub(crate) async fn look_on(self) {
+        loop {
+            match self.existing().await {
+                Ok(existing) => {
+                    let seen = Installed::seen(self.catalog, &existing);
+                    self.installed.send_if_modified(|installed| {
+                        let changed = installed.names != seen.names || !installed.complete;
+                        *installed = Installed { from_before: seen.names.clone(), ..seen };
+                        changed
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "Did not look at the CRDs");
+                }
+            }
+            tokio::time::sleep(LOOK_ON_EVERY).await;
         }
     }
 

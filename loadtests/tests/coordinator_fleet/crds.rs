@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use flotilla_coordinator::crd_install::HASH;
-use flotilla_crds::Pattern;
+use flotilla_crds::{Catalog, Pattern};
 use flotilla_loadtests::cluster::Cluster;
 use flotilla_loadtests::control_plane::ControlPlane;
 use flotilla_proto::GroupKind;
@@ -59,6 +59,46 @@ async fn first_object_of_a_kind_is_found_within_seconds() {
     })
     .await;
     eprintln!("first object of a kind was found after {:?}", created.elapsed());
+    worker.stop().await;
+    leader.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kinds_that_others_install_are_found_and_left_alone() {
+    begin();
+    // Alone, because kinds that other tests install would be seen, too.
+    let cluster = ControlPlane::start(Options::default()).await.unwrap();
+    let namespace = cluster.namespace("theirs").await.unwrap();
+    let mut leader = Member::start(&cluster, &namespace, "c", |config| {
+        config.manage_crds = false;
+        config.crd_pattern = Pattern::parse("app.azure.com/*").unwrap();
+    });
+    leader.leads(SOON).await;
+    let worker = Worker::start(&cluster, &namespace, "w", std::sync::Arc::default());
+    eventually("worker joined", SOON, async || worker.owns_everything().then_some(())).await;
+
+    let mut theirs = Catalog::embedded().kind("resources.azure.com", "ResourceGroup").unwrap().crd();
+    theirs["metadata"]["annotations"] = json!({HASH: "old"});
+    let crds: Api<DynamicObject> = Api::all_with(cluster.client(), &ApiResource::erase::<Crd>(&()));
+    crds.create(&PostParams::default(), &serde_json::from_value(theirs).unwrap()).await.unwrap();
+    established(&cluster, "resourcegroups.resources.azure.com").await;
+    let gvk = GroupVersionKind::gvk("resources.azure.com", "v1api20200601", "ResourceGroup");
+    let groups: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client(), &namespace, &ApiResource::from_gvk_with_plural(&gvk, "resourcegroups"));
+    let group = json!({
+        "apiVersion": "resources.azure.com/v1api20200601", "kind": "ResourceGroup",
+        "metadata": {"name": "rg"}, "spec": {"location": "westeurope"},
+    });
+    groups.patch("rg", &PatchParams::apply("kubectl"), &Patch::Apply(&group)).await.unwrap();
+    let kind = GroupKind::new("resources.azure.com", "ResourceGroup");
+    eventually("worker hears of the kind", SOON * 2, async || {
+        worker.told.lock().unwrap().kinds.contains(&kind).then_some(())
+    })
+    .await;
+
+    let found = crds.list(&Default::default()).await.unwrap();
+    assert_eq!(found.items.len(), 1, "nothing is installed");
+    assert_eq!(found.items[0].annotations()[HASH], "old", "nor changed");
     worker.stop().await;
     leader.stop().await;
 }
