@@ -51,6 +51,7 @@ generate: $(if $(TYPES),catalog) ## Remake everything in the tree that is made b
 	@scripts/setup clients
 	cargo build --workspace --bins
 	$(BIN)/flotilla crds list -o markdown > docs/reference/kinds.md
+	$(BIN)/flotilla crds list --further -o markdown > docs/reference/further_types.md
 	$(BIN)/render-chart
 
 .PHONY: clean
