@@ -231,9 +231,9 @@ impl Terms {
         };
         let (pattern, versions) = (self.config.crd_pattern.clone(), self.config.crd_versions);
         tasks.spawn(discovery.run(map.is_none()));
-        let installer = Installer { client: self.client.clone(), catalog, pattern, versions, metrics, installed };
+        let crds = Installer { client: self.client.clone(), catalog, pattern, versions, metrics, installed };
         let manage = self.config.manage_crds;
-        tasks.spawn(async move { if manage { installer.run().await } else { installer.look_on().await } });
+        tasks.spawn(async move { if manage { crds.run().await } else { crds.look_on().await } });
         tasks.spawn(watches::namespaces(self.client.clone(), namespaces));
         tasks.spawn(watches::references(self.client.clone(), wants, names));
         leader.run(inputs, stop.clone()).await

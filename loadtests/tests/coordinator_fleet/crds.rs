@@ -8,7 +8,7 @@ use flotilla_loadtests::cluster::Cluster;
 use flotilla_loadtests::control_plane::ControlPlane;
 use flotilla_proto::GroupKind;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Crd;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
@@ -96,7 +96,7 @@ async fn kinds_that_others_install_are_found_and_left_alone() {
     })
     .await;
 
-    let found = crds.list(&Default::default()).await.unwrap();
+    let found = crds.list(&ListParams::default()).await.unwrap();
     assert_eq!(found.items.len(), 1, "nothing is installed");
     assert_eq!(found.items[0].annotations()[HASH], "old", "nor changed");
     worker.stop().await;
