@@ -78,9 +78,12 @@ pub struct Args {
     pub show_secrets: bool,
 
     /// Where ARM is.
-    #[arg(long, env = "AZURE_RESOURCE_MANAGER_ENDPOINT", default_value = "https://management.azure.com", value_parser = parse_endpoint)]
+    #[arg(long, env = "AZURE_RESOURCE_MANAGER_ENDPOINT", default_value = PUBLIC_CLOUD, value_parser = parse_endpoint)]
     pub endpoint: String,
 }
+
+/// ARM's address, unless another is given.
+const PUBLIC_CLOUD: &str = "https://management.azure.com";
 
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -242,7 +245,11 @@ fn parse_subscription(text: &str) -> Result<String, &'static str> {
     if fits { Ok(text.to_owned()) } else { Err("an id has letters, digits and - only") }
 }
 
+/// An empty variable is as good as none.
 fn parse_endpoint(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() {
+        return Ok(PUBLIC_CLOUD.to_owned());
+    }
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let fits = rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_graphic()));
     if fits { Ok(text.to_owned()) } else { Err("an endpoint begins with https:// and has no blanks") }

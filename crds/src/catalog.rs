@@ -105,11 +105,6 @@ impl KindEntry {
         if self.manager.is_arm() { &self.arm_type } else { self.manager.noun() }
     }
 
-    /// The version by which other objects name one of this kind. A further kind may serve only versions that a pattern names, and its storage version.
-    pub fn reference_version(&self) -> String {
-        if self.further { self.storage_version() } else { self.hub.clone() }
-    }
-
     /// The CRD's name.
     pub fn crd_name(&self) -> String {
         format!("{}.{}", self.plural, self.group)

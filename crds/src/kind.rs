@@ -182,10 +182,11 @@ impl Kind {
         self.version(&self.entry.hub)
     }
 
-    /// The names of the versions that a pattern asks for: all of an api-version, which may have two names.
+    /// The names of the versions that a pattern asks for: all of an api-version, which may have two names, and always the hub, by which
+    /// objects of other kinds name their owner.
     pub fn versions_asked(&self, asked: &Asked) -> Result<BTreeSet<&str>, UnknownVersion> {
         let default = self.versions.iter().filter(|_| asked.default).map(Version::name);
-        let mut names: BTreeSet<&str> = default.collect();
+        let mut names: BTreeSet<&str> = default.chain(self.hub().map(Version::name)).collect();
         for wanted in &asked.api_versions {
             let mut found: Vec<&str> = self.versions.iter().filter(|v| v.api == *wanted).map(Version::name).collect();
             if found.is_empty() {
@@ -257,10 +258,17 @@ impl Kind {
         }
     }
 
-    /// The ARM id of a resource whose owner is an object of the owner kind, whose ARM type `owner_type` is: as ASO does, all of it is spelled as this
-    /// kind spells it, unless a user spelled a part.
-    pub fn arm_id_below(&self, owner: &ArmId, owner_type: &str, name: &str) -> Result<ArmId, OwnerError> {
-        let id = self.arm_id(Some(owner), "", name)?;
+    /// The same, where the owner may be an object, of the ARM type `owner_type`: as ASO does, all of the id is spelled as this kind spells it,
+    /// unless a user spelled a part.
+    pub fn arm_id_below(
+        &self,
+        owner: Option<&ArmId>,
+        owner_type: Option<&str>,
+        subscription: &str,
+        name: &str,
+    ) -> Result<ArmId, OwnerError> {
+        let id = self.arm_id(owner, subscription, name)?;
+        let (Some(owner), Some(owner_type)) = (owner, owner_type) else { return Ok(id) };
         let made = owner.resource_type() == owner_type && self.scope() != Scope::Extension;
         Ok(if made { id.spelled_as(&self.entry.arm_type) } else { id })
     }

@@ -5,7 +5,7 @@
 
 mod build;
 
-pub(crate) use build::{spec, status};
+pub(crate) use build::{MAX_VISITS, spec, status};
 
 /// The type of a field.
 #[derive(Clone, Debug, PartialEq)]

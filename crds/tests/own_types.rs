@@ -93,7 +93,7 @@ fn a_child_of_an_object_spells_the_whole_type_its_own_way() {
     let owner_type = "Microsoft.Insights/components";
     let below = |owner: &str| {
         let owner = ArmId::parse(owner).unwrap();
-        kind.arm_id_below(&owner, owner_type, "current").unwrap().to_string()
+        kind.arm_id_below(Some(&owner), Some(owner_type), "", "current").unwrap().to_string()
     };
     let group = "/subscriptions/s/resourceGroups/rg/providers";
     assert_eq!(

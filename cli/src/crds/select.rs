@@ -1,5 +1,7 @@
 //! The kinds that patterns mean. A pattern that means none is an error: it is a typing mistake.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Result, bail};
 use flotilla_crds::{Asked, Catalog, KindEntry, Pattern};
 
@@ -54,31 +56,35 @@ fn whole(pattern: &str) -> String {
 fn suggestion(catalog: &Catalog, pattern: &str) -> Option<String> {
     let (group, kind) = pattern.split_once('/')?;
     if !group.contains('*') && !group.to_lowercase().ends_with(".azure.com") {
-        let arm_type = pattern.split('@').next()?;
-        return nearest(arm_type, catalog.kinds().map(|e| e.arm_type.as_str())).map(str::to_owned);
+        return arm_type(catalog, pattern.split('@').next()?);
     }
-    let groups = || catalog.kinds().map(|e| e.group.as_str());
-    let known = groups().any(|g| g.eq_ignore_ascii_case(group));
-    let near_group = if known || group == "*" { group } else { nearest(group, groups())? };
+    let groups: BTreeSet<&str> = catalog.kinds().map(|e| e.group.as_str()).collect();
+    let known = groups.iter().any(|g| g.eq_ignore_ascii_case(group));
+    let near_group = if known || group == "*" { group } else { nearest(group, groups)? };
     if kind == "*" {
         return Some(format!("{near_group}/*"));
     }
-    let kinds = |within: &str| {
-        let within = within.to_owned();
-        catalog.kinds().filter(move |e| within == "*" || e.group.eq_ignore_ascii_case(&within)).map(|e| e.kind.as_str())
-    };
     let full = |entry: &KindEntry| format!("{}/{}", entry.group, entry.kind);
     let elsewhere = catalog.kinds().find(|e| e.kind.eq_ignore_ascii_case(kind));
-    if group == "*"
-        && let Some(entry) = elsewhere
-    {
-        return Some(full(entry));
+    if group == "*" {
+        let near = || nearest(kind, catalog.standard().map(|e| e.kind.as_str())).map(str::to_owned);
+        return elsewhere.map(full).or_else(near);
     }
-    if let Some(near) = nearest(kind, kinds(near_group)) {
-        return Some(if group == "*" { near.to_owned() } else { format!("{near_group}/{near}") });
+    let within = catalog.kinds().filter(|e| e.group.eq_ignore_ascii_case(near_group)).map(|e| e.kind.as_str());
+    if let Some(near) = nearest(kind, within) {
+        return Some(format!("{near_group}/{near}"));
     }
     let begun = || catalog.kinds().find(|e| kind.len() > 2 && e.kind.to_lowercase().starts_with(&kind.to_lowercase()));
     elsewhere.or_else(begun).map(full)
+}
+
+/// The ARM type that was meant: first its provider, then a type of that.
+fn arm_type(catalog: &Catalog, text: &str) -> Option<String> {
+    let provider_of = |arm_type: &str| arm_type.split('/').next().unwrap_or_default().to_lowercase();
+    let types = || catalog.kinds().map(|e| e.arm_type.as_str());
+    let providers: BTreeSet<String> = types().map(provider_of).collect();
+    let provider = nearest(&provider_of(text), providers.iter().map(String::as_str))?;
+    nearest(text, types().filter(|arm_type| provider_of(arm_type) == provider)).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -115,6 +121,7 @@ mod tests {
             ("storage.azure.com/StorageAcount", "\"storage.azure.com/StorageAccount\""),
             ("storage.azure.com/ContainerApp", "\"app.azure.com/ContainerApp\""),
             ("AutomationAccount", "\"automation.azure.com/AutomationAccount\""),
+            ("Microsoft.Workload/monitor", "\"Microsoft.Workloads/monitors\""),
             ("Microsoft.Automation/automationAcounts@2023-11-01", "\"Microsoft.Automation/automationAccounts\""),
         ] {
             let error = names(&["*", pattern]).unwrap_err().to_string();

@@ -16,7 +16,7 @@ use crate::suggest::{listed, nearest};
 /// 2^63: the API server's whole numbers are smaller.
 const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
 /// So many values are listed in a message.
-const LISTED: usize = 10;
+pub(super) const LISTED: usize = 10;
 
 /// Checks specs. Schemas and patterns are made once.
 #[derive(Debug, Default)]

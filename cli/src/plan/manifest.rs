@@ -7,6 +7,7 @@ use flotilla_crds::{Catalog, Kind, Version};
 use k8s_openapi::ByteString;
 use serde_json::Value;
 
+use super::check::LISTED;
 use super::input::Source;
 use super::metadata;
 use super::problem::{Place, Problem};
@@ -315,7 +316,8 @@ fn known(group: &str, kind: &str, label: &str, place: &impl Fn(&str) -> Place) -
         return Err(match (nearest(kind, in_group.iter().copied()), elsewhere) {
             (None, Some(other)) => problem.help(format!("{kind} is in {}", other.group)),
             (Some(near), _) => problem.meant(Some(near)),
-            (None, None) => problem.help(format!("it has {}", listed(&in_group, "and"))),
+            (None, None) if in_group.len() <= LISTED => problem.help(format!("it has {}", listed(&in_group, "and"))),
+            (None, None) => problem.help(format!("`flotilla crds list {group}` shows its kinds")),
         });
     }
     let groups: BTreeSet<&str> = catalog.kinds().map(|e| e.group.as_str()).collect();

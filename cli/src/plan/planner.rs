@@ -245,10 +245,7 @@ impl<'a> Planner<'a> {
             }
         };
         let name = self.name(resource)?;
-        let id = match (&owner, owner_type) {
-            (Some(owner), Some(owner_type)) => kind.arm_id_below(owner, owner_type, &name),
-            _ => kind.arm_id(owner.as_ref(), &self.subscription, &name),
-        };
+        let id = kind.arm_id_below(owner.as_ref(), owner_type, &self.subscription, &name);
         id.map_err(|e| refuse("spec.owner", e.to_string()))
     }
 

@@ -3,6 +3,7 @@
 //! What the status's schema would refuse (a value of another type, null, what is out of bounds where the status is checked) is left out, so that an
 //! answer with a surprise in one property costs that property, or the object that requires it, and not the whole status.
 
+use regex::Regex;
 use serde_json::{Map, Value};
 
 use crate::kind::Version;
@@ -65,33 +66,46 @@ fn one(shape: &Shape, value: &Value) -> Option<Value> {
             let entries = value.as_object()?.iter();
             Some(entries.filter_map(|(key, value)| Some((key.clone(), one(item, value)?))).collect())
         }
-        Shape::List { item, .. } => Some(value.as_array()?.iter().filter_map(|value| one(item, value)).collect()),
+        Shape::List { item, min, max } => {
+            let items: Vec<Value> = value.as_array()?.iter().filter_map(|value| one(item, value)).collect();
+            within(items.len() as u64, *min, *max).then_some(Value::Array(items))
+        }
         Shape::Enum(values) => fits(value.as_str().is_some_and(|text| values.iter().any(|v| **v == *text))),
-        Shape::String { min, max, .. } if min.is_some() || max.is_some() => {
-            let length = value.as_str()?.chars().count() as u64;
-            fits(min.is_none_or(|min| length >= min) && max.is_none_or(|max| length <= max))
+        Shape::String { pattern, min, max } if pattern.is_some() || min.is_some() || max.is_some() => {
+            let text = value.as_str()?;
+            let matches = |pattern: &str| Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(text));
+            fits(within(text.chars().count() as u64, *min, *max) && pattern.as_deref().is_none_or(matches))
         }
         Shape::String { .. } => match value {
             // Some services answer with a number where their description says string.
             Value::Number(number) => Some(Value::String(number.to_string())),
             value => value.is_string().then(|| value.clone()),
         },
-        Shape::Integer { min, max } if min.is_some() || max.is_some() => {
-            let number = value.as_i64()?;
-            fits(min.is_none_or(|min| number >= min) && max.is_none_or(|max| number <= max))
+        Shape::Integer { min, max } => whole(value).filter(|n| within(*n, *min, *max)).map(Value::from),
+        Shape::Integers(values) => whole(value).filter(|n| values.contains(n)).map(Value::from),
+        Shape::Numbers(values) => fits(whole(value).is_some_and(|n| values.contains(&n))),
+        #[expect(clippy::cast_precision_loss, reason = "bounds of Azure's are small")]
+        Shape::Number { min, max } => {
+            fits(value.as_f64().is_some_and(|n| within(n, min.map(|min| min as f64), max.map(|max| max as f64))))
         }
-        Shape::Integer { .. } | Shape::Integers(_) => match value.as_f64() {
-            // Larger ones are no whole numbers to the API server.
-            _ if value.is_i64() => Some(value.clone()),
-            #[expect(clippy::cast_possible_truncation, reason = "whole and in range, as just compared")]
-            Some(float) if float.fract() == 0.0 && float.abs() < 9e15 => Some(Value::from(float as i64)),
-            _ => None,
-        },
-        Shape::Number { .. } | Shape::Numbers(_) => fits(value.is_number()),
         Shape::Boolean => fits(value.is_boolean()),
         Shape::Any => fits(!value.is_null()),
         Shape::AnyMap | Shape::SecretMap => fits(value.is_object()),
         Shape::Reference { .. } | Shape::Identities | Shape::SecretKey | Shape::ConfigKey => None,
+    }
+}
+
+fn within<T: Copy + PartialOrd>(value: T, min: Option<T>, max: Option<T>) -> bool {
+    min.is_none_or(|min| value >= min) && max.is_none_or(|max| value <= max)
+}
+
+/// A whole number, however it is written. Larger ones are none to the API server.
+fn whole(value: &Value) -> Option<i64> {
+    match value.as_f64() {
+        _ if value.is_i64() => value.as_i64(),
+        #[expect(clippy::cast_possible_truncation, reason = "whole and in range, as just compared")]
+        Some(float) if float.fract() == 0.0 && float.abs() < 9e15 => Some(float as i64),
+        _ => None,
     }
 }
 
@@ -107,5 +121,17 @@ mod tests {
         let version = kind.version("v1api20211101").unwrap();
         let body = json!({"properties": {"messageCount": u64::MAX, "sizeInBytes": 1e300, "maxDeliveryCount": 3.0}});
         assert_eq!(version.status(&body), json!({"maxDeliveryCount": 3}));
+    }
+
+    #[test]
+    fn what_a_checked_status_refuses_is_left_out() {
+        let kind = Catalog::embedded().kind("redhatopenshift.azure.com", "HcpOpenShiftCluster").unwrap();
+        let version = kind.hub().unwrap();
+        let status = |mirrors: &[&str]| {
+            let mirror = json!({"source": "quay.io", "mirrors": mirrors});
+            version.status(&json!({"properties": {"imageDigestMirrors": [mirror]}}))["properties"].take()
+        };
+        assert_eq!(status(&["a.example"])["imageDigestMirrors"][0]["mirrors"], json!(["a.example"]));
+        assert_eq!(status(&[])["imageDigestMirrors"], json!([]), "a mirror needs its list, and the list an item");
     }
 }

@@ -77,8 +77,8 @@ impl Exceptions {
         }
         let plural = names::plural(&kind);
         if plural.len() > LONGEST || kind.len() + "List".len() > LONGEST {
-            let rule = format!("{arm_type} would be kind {kind}, which is too long: give it another name here");
-            return Err(Error::Line { path: self.path.clone(), line: 1, rule });
+            let rule = format!("it would be kind {kind}, which is too long: give it another name");
+            return Err(Error::Type { path: self.path.clone(), arm_type: arm_type.to_owned(), rule });
         }
         Ok(Some(KindEntry {
             group: names::group(provider),

@@ -4,11 +4,10 @@
 //! unfolded here as `shape` does it, and refused where that goes on for too long.
 
 use crate::graph::{Node, NodeId};
+use crate::shape::MAX_VISITS;
 
 /// The largest of Azure's has 6,000.
 const MOST_FIELDS: usize = 100_000;
-/// As in `shape`: how often one type may occur on a path.
-const MOST_VISITS: usize = 2;
 /// Levels of fields. Azure's have 20.
 const MOST_LEVELS: usize = 150;
 
@@ -29,7 +28,7 @@ impl Walk<'_> {
         let Some(node) = self.nodes.get(id as usize) else { return Ok(()) };
         let is_list = matches!(node, Node::Array { .. });
         // Lists are no level of their own to `shape`, which would follow one of itself for ever.
-        if !is_list && self.path.iter().filter(|&&p| p == id).count() >= MOST_VISITS {
+        if !is_list && self.path.iter().filter(|&&p| p == id).count() >= MAX_VISITS {
             return Ok(());
         }
         self.path.push(id);

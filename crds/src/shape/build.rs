@@ -14,7 +14,7 @@ const ENVELOPE: [&str; 4] = ["id", "name", "type", "apiVersion"];
 const RESERVED_IN_SPEC: [&str; 3] = ["azureName", "owner", "operatorSpec"];
 const RESERVED_IN_STATUS: [&str; 1] = ["conditions"];
 /// How often one type may occur on a path.
-const MAX_VISITS: usize = 2;
+pub(crate) const MAX_VISITS: usize = 2;
 
 /// The fields of a spec, less azureName, owner and operatorSpec, which only kinds that are none of ARM's bring themselves.
 pub(crate) fn spec(graph: &Graph, root: NodeId, of_arm: bool) -> Object {

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 
 use super::report::Figure;
 use crate::fleet::program;
@@ -33,8 +34,9 @@ pub(super) fn measure(runs: usize, say: &impl Fn(&str)) -> Result<[Figure; 1]> {
         let started = Instant::now();
         let output = command.output().context("failed to start flotilla plan")?;
         seconds.push(started.elapsed().as_secs_f64());
-        let requests = String::from_utf8_lossy(&output.stdout).matches("\"method\":").count();
-        ensure!(requests >= files.len(), "{requests} requests: {}", String::from_utf8_lossy(&output.stderr));
+        ensure!(output.status.success(), "flotilla plan: {}", String::from_utf8_lossy(&output.stderr));
+        let requests: Vec<Value> = serde_json::from_slice(&output.stdout).context("the plan is no list")?;
+        ensure!(requests.len() >= files.len(), "only {} requests", requests.len());
     }
     let figure = Figure::new(format!("`flotilla plan` of {what} in one process"), "s", seconds);
     Ok([match target {

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use flotilla_crds::{ArmId, Inputs, Kind, KindEntry, NameContext, Owner, Resolved, SecretValue, Target, Version};
+use flotilla_crds::{ArmId, Inputs, Kind, NameContext, Owner, Resolved, SecretValue, Target, Version};
 use flotilla_proto::GroupKind;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
@@ -78,10 +78,8 @@ pub async fn resolve(ctx: &Context, subject: &Subject<'_>) -> Result<Resolution,
     let names = NameContext { namespace: &subject.id.namespace, name: &subject.id.name, uid: &uid };
     let name = subject.kind.arm_name(&names, spec).map_err(|error| wrong_spec(&format!("{error}."), resync))?;
     let owner_type = |link: &OwnerLink| Some(&*ctx.catalog.entry(&link.id.kind.group, &link.id.kind.kind)?.arm_type);
-    let id = match (&owner_id, link.as_ref().and_then(owner_type)) {
-        (Some(owner), Some(owner_type)) => subject.kind.arm_id_below(owner, owner_type, &name),
-        _ => subject.kind.arm_id(owner_id.as_ref(), &identity.subscription, &name),
-    };
+    let owner_type = link.as_ref().and_then(owner_type);
+    let id = subject.kind.arm_id_below(owner_id.as_ref(), owner_type, &identity.subscription, &name);
     let id = id.map_err(|error| wrong_spec(&format!("{error}. Correct spec.owner."), resync))?;
     let mut desired = Desired {
         id: id.to_string(),
@@ -176,8 +174,7 @@ async fn owner(
             waits_for: Vec::new(),
         });
     }
-    let version =
-        ctx.catalog.entry(&id.kind.group, &id.kind.kind).map(KindEntry::reference_version).unwrap_or_default();
+    let version = ctx.catalog.entry(&id.kind.group, &id.kind.kind).map(|entry| entry.hub.clone()).unwrap_or_default();
     let link = OwnerLink { api_version: format!("{}/{version}", id.kind.group), uid: standing.uid, id };
     Ok(Some((arm_id, Some(link))))
 }
