@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flotilla::plan::input::{self, Source};
 use flotilla::plan::manifest::Manifests;
-use flotilla::plan::problem::{Problem, Severity};
+use flotilla::plan::problem::Problem;
 use flotilla::plan::{Plan, plan, to_value, yaml};
 use serde_json::Value;
 

@@ -73,8 +73,7 @@ impl Example {
 fn version<'k>(kind: &'k Kind, wanted: Option<&str>) -> Result<&'k Version> {
     let versions = kind.versions();
     let Some(wanted) = wanted else {
-        let stable = versions.iter().rfind(|version| !version.name().contains("preview"));
-        return stable.or(versions.last()).with_context(|| format!("{} has no version", kind.name()));
+        return kind.hub().or(versions.last()).with_context(|| format!("{} has no version", kind.name()));
     };
     if let Some(found) = kind.version(wanted).or_else(|| kind.version_for_api(wanted)) {
         return Ok(found);
