@@ -3,42 +3,27 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use flotilla_crds::{Kind, KindEntry, Version};
+use flotilla_crds::{Kind, KindEntry, pattern};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ObjectMeta, PostParams};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
+use super::look::Look;
 use super::present::Present;
 use super::render::{self, hash, replacement};
-use super::versions::{Asked, Offer, in_use, known, served};
+use super::versions::{Asked, Offer, Versions, in_use, known, served};
 use super::{Error, Installer, Outcome, usage};
 use crate::store::names::FIELD_MANAGER;
-
-/// Whether to look which versions the objects of a kind use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    /// Not now: what is served stays.
-    No,
-    /// If more is served than is asked for.
-    IfMore,
-    /// In any case: what was dropped may have been used meanwhile.
-    Again,
-}
-
-impl Look {
-    /// The usual look, when it is time for one.
-    pub(super) fn when(due: bool) -> Self {
-        if due { Self::IfMore } else { Self::No }
-    }
-}
 
 /// What became of a CRD.
 pub(super) struct Done {
     pub(super) outcome: Outcome,
     /// Objects should be looked at again soon.
     pub(super) look_again: bool,
+    /// The versions that its CRD serves.
+    pub(super) serves: BTreeSet<String>,
 }
 
 impl Installer {
@@ -51,26 +36,28 @@ impl Installer {
         let name = entry.crd_name();
         let refused = |source| Error::Install { name: name.clone(), source: Box::new(source) };
         let kind = self.load(entry).await?;
+        let (asked, offer) = (self.asked(&kind)?, Offer::of(&kind));
         let mut present = match existing {
             None => None,
-            Some(metadata) => match Present::noted(metadata) {
+            Some(metadata) => match Present::noted(metadata, &entry.storage_version()) {
                 Some(noted) => Some(noted),
                 None => self.read(&name).await.map_err(refused)?,
             },
         };
 
-        let (asked, offer) = (self.asked(&kind), Offer::of(&kind));
         let wanted = served(&offer, self.versions, &asked, &BTreeSet::new());
         let used = match &present {
             Some(present) => self.used(&kind, present, &wanted, look).await,
             None => Used::default(),
         };
         let versions = served(&offer, self.versions, &asked, &used.versions);
+        let mut serves = versions.clone();
+        serves.insert(entry.storage_version());
 
         let stored = present.as_ref().map(|present| present.stored.clone()).unwrap_or_default();
         let rendered = self.render(&kind, &versions, stored).await?;
         if present.as_ref().is_some_and(|present| present.hash.as_deref() == hash(&rendered)) {
-            return Ok(Done { outcome: Outcome::Unchanged, look_again: used.unsure });
+            return Ok(Done { outcome: Outcome::Unchanged, look_again: used.unsure, serves });
         }
         // Notes are enough to see that nothing is to be done, and too little to write by.
         if present.as_ref().is_some_and(|present| present.whole.is_none()) {
@@ -80,7 +67,7 @@ impl Installer {
             present.served.iter().any(|version| known(&kind, version).is_some() && !versions.contains(version))
         });
         self.write(&kind, &versions, present, rendered).await?;
-        Ok(Done { outcome: Outcome::Written, look_again: dropped || used.unsure })
+        Ok(Done { outcome: Outcome::Written, look_again: dropped || used.unsure, serves })
     }
 
     /// Loaded for this one use: the catalog keeps nothing of it in memory.
@@ -116,19 +103,25 @@ impl Installer {
         Api::all_with(self.client.clone(), &ApiResource::erase::<CustomResourceDefinition>(&()))
     }
 
-    /// What the pattern asks of a kind. A kind that is installed and no longer in the pattern is kept as the setting says.
-    fn asked(&self, kind: &Kind) -> Asked {
-        let Some(asked) = self.pattern.asks(kind.entry()) else {
-            return Asked { default: true, named: BTreeSet::new() };
+    /// What the pattern asks of a kind: versions as `flotilla crds print` chooses them. A kind that is installed and no longer in the
+    /// pattern is kept as the setting says.
+    fn asked(&self, kind: &Kind) -> Result<Asked, Error> {
+        let Some(pattern::Asked { default, api_versions }) = self.pattern.asks(kind.entry()) else {
+            return Ok(Asked { default: true, named: BTreeSet::new() });
         };
-        let name = |api: &String| {
-            let version = kind.version_for_api(api).map(Version::name);
-            if version.is_none() {
-                tracing::warn!(kind = kind.name(), api_version = api, "The catalog has no such version of this kind");
-            }
-            version.map(str::to_owned)
-        };
-        Asked { default: asked.default, named: asked.api_versions.iter().filter_map(name).collect() }
+        if api_versions.is_empty() {
+            return Ok(Asked { default, named: BTreeSet::new() });
+        }
+        let named = kind.versions_asked(&pattern::Asked { default: false, api_versions });
+        let named = named.map_err(|source| Error::UnknownVersion { name: kind.entry().crd_name(), source })?;
+        Ok(Asked { default, named: named.into_iter().map(str::to_owned).collect() })
+    }
+
+    /// Whether a leader before us may have dropped versions of a kind and not looked again. With every version of a kind served,
+    /// there was nothing to drop.
+    pub(super) fn may_lack_versions(&self, entry: &KindEntry) -> bool {
+        let by_name = || self.pattern.asks(entry).is_some_and(|asked| !asked.api_versions.is_empty());
+        self.versions == Versions::Newest || by_name()
     }
 
     /// The versions of a kind that may not be dropped.

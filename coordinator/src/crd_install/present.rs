@@ -26,16 +26,17 @@ pub(super) struct Present {
 }
 
 impl Present {
-    /// What our notes say; None if there are none, or if they do not say all.
-    pub(super) fn noted(metadata: &ObjectMeta) -> Option<Self> {
+    /// What our notes say; None if there are none, or if they do not say all. `storage` is the storage version that we give the
+    /// kind: what is noted is served for certain, while a CRD of an earlier release may have another storage version.
+    pub(super) fn noted(metadata: &ObjectMeta, storage: &str) -> Option<Self> {
         let notes = metadata.annotations.as_ref().filter(|_| is_managed(metadata))?;
         let (hash, served) = (notes.get(HASH)?, notes.get(SERVED)?);
         if notes.contains_key(STORED) {
             return None;
         }
         let served: BTreeSet<String> = split(served);
-        let through = served.last().cloned();
-        Some(Self { hash: Some(hash.clone()), served, through, ..Self::default() })
+        let through = served.last().map_or(storage, String::as_str).to_owned();
+        Some(Self { hash: Some(hash.clone()), served, through: Some(through), ..Self::default() })
     }
 
     /// What a whole CRD says.
@@ -79,13 +80,15 @@ mod tests {
 
     #[test]
     fn notes_are_enough_unless_versions_are_kept_for_what_is_stored() {
-        let noted = |annotations: Value| Present::noted(&metadata(&annotations));
+        let noted = |annotations: Value| Present::noted(&metadata(&annotations), "v9storage");
         let present = noted(json!({ HASH: "1", SERVED: "v1,v2" })).unwrap();
         assert_eq!((present.hash.as_deref(), present.through.as_deref()), (Some("1"), Some("v2")));
         assert_eq!(present.served, BTreeSet::from(["v1".to_owned(), "v2".to_owned()]));
         assert_eq!(noted(json!({ HASH: "1", SERVED: "v1", STORED: "v0storage" })), None);
         assert_eq!(noted(json!({ HASH: "1" })), None);
-        assert_eq!(Present::noted(&ObjectMeta::default()), None);
+        assert_eq!(Present::noted(&ObjectMeta::default(), "v9storage"), None);
+        let only_storage = noted(json!({ HASH: "1", SERVED: "" })).unwrap();
+        assert_eq!((only_storage.through.as_deref(), only_storage.served.len()), (Some("v9storage"), 0));
     }
 
     #[test]

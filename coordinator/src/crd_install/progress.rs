@@ -19,6 +19,8 @@ pub(super) struct Progress {
     /// Written objects, policies too.
     written: usize,
     failed: usize,
+    /// Of those that failed, the ones that fail again as long as the pattern and the catalog are what they are.
+    settled: usize,
     /// Whether nobody has been told of this leader's CRDs yet.
     first: bool,
     started: Instant,
@@ -33,7 +35,7 @@ impl Progress {
         if first {
             metrics.crds(0, of);
         }
-        Self { of, installed: 0, written: 0, failed: 0, first, started: now, told: now, metrics }
+        Self { of, installed: 0, written: 0, failed: 0, settled: 0, first, started: now, told: now, metrics }
     }
 
     /// A policy is done with.
@@ -51,7 +53,9 @@ impl Progress {
                 true
             }
             Err(error) => {
-                tracing::error!(crd = name, error = &error as &dyn std::error::Error, "Did not install a CRD");
+                if self.is_news(&error) {
+                    tracing::error!(crd = name, error = &error as &dyn std::error::Error, "Did not install a CRD");
+                }
                 false
             }
         };
@@ -66,15 +70,20 @@ impl Progress {
         installed
     }
 
-    /// The pass is over. Returns how many failed.
+    /// The pass is over. Returns how many failed that another pass may install.
     pub(super) fn end(self, versions: Versions) -> usize {
-        let Self { installed, of, written, failed, .. } = self;
+        let Self { installed, of, written, failed, settled, .. } = self;
         self.metrics.crds(installed, of);
-        if self.first || written + failed > 0 {
+        if self.first || written + failed > settled {
             let seconds = self.started.elapsed().as_secs_f32();
             tracing::info!(installed, of, written, failed, %versions, seconds, "Installed CRDs");
         }
-        failed
+        failed - settled
+    }
+
+    /// What fails again with the same pattern and catalog was told in the first pass of this leader.
+    fn is_news(&self, error: &Error) -> bool {
+        self.first || error.may_pass()
     }
 
     fn count(&mut self, result: Result<Outcome, Error>) -> Result<(), Error> {
@@ -86,6 +95,39 @@ impl Progress {
         self.metrics.crd_write(word);
         self.written += usize::from(matches!(result, Ok(Outcome::Written)));
         self.failed += usize::from(result.is_err());
+        self.settled += usize::from(result.as_ref().is_err_and(|error| !error.may_pass()));
         result.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flotilla_crds::UnknownVersion;
+
+    use super::*;
+
+    fn unknown() -> Error {
+        let (arm_type, wanted, newest) = ("a/b".to_owned(), "1999-01-01".to_owned(), "2025-01-01".to_owned());
+        Error::UnknownVersion { name: "x".to_owned(), source: UnknownVersion { arm_type, wanted, newest } }
+    }
+
+    fn begin(first: bool) -> Progress {
+        Progress::begin(3, first, Metrics::new(&opentelemetry::global::meter("test")))
+    }
+
+    #[test]
+    fn another_pass_is_for_what_it_may_install() {
+        let mut progress = begin(true);
+        assert!(!progress.crd("x", Err(unknown())));
+        assert!(progress.crd("y", Ok(Outcome::Written)));
+        assert!(!progress.crd("z", Err(Error::NotServed { name: "z".to_owned() })));
+        assert_eq!((progress.installed, progress.failed), (1, 2));
+        assert_eq!(progress.end(Versions::All), 1);
+    }
+
+    #[test]
+    fn failure_that_stays_is_told_once_by_a_leader() {
+        assert!(begin(true).is_news(&unknown()) && !begin(false).is_news(&unknown()));
+        assert!(begin(false).is_news(&Error::NotServed { name: "z".to_owned() }));
     }
 }

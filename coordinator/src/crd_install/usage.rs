@@ -9,16 +9,17 @@ use std::collections::BTreeSet;
 
 use flotilla_crds::KindEntry;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::api::{ApiResource, DynamicObject};
 use kube::{Api, Client};
 use serde_json::Value;
 
+use super::pages;
+
 /// Where kubectl keeps the manifest that it applied last.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Where workers note the generation, the api-version and the hash of what they sent to Azure.
+/// Where workers note the generation, the api-version and the hash of what they sent to Azure, with colons between. The test of
+/// fewer versions in `loadtests` holds this against what they write.
 const APPLIED: &str = "flotilla.dev/applied";
-/// Objects in one page of the list.
-const PAGE: u32 = 500;
 
 /// What the objects of a kind name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,17 +41,8 @@ pub(super) async fn usage(client: &Client, entry: &KindEntry, through: &str) -> 
     };
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let mut usage = Usage::default();
-    let mut page = ListParams::default().limit(PAGE);
-    loop {
-        let list = api.list_metadata(&page).await?;
-        for object in &list.items {
-            usage.note(&entry.group, &object.metadata);
-        }
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page = ListParams::default().limit(PAGE).continue_token(&token),
-            None => return Ok(usage),
-        }
-    }
+    pages::each(&api, |object| usage.note(&entry.group, &object.metadata)).await?;
+    Ok(usage)
 }
 
 impl Usage {
