@@ -8,11 +8,13 @@ use flotilla_coordinator::crd_install::Versions;
 use flotilla_crds::{Catalog, Kind, Pattern};
 use flotilla_loadtests::cluster;
 use flotilla_loadtests::control_plane::{ControlPlane, Options};
+use flotilla_worker::engine::names::APPLIED;
+use flotilla_worker::engine::object::Intent;
 use serde_json::{Value, json};
 
 use super::api::{Api, Target, Write, object};
 use super::leader::Leader;
-use super::maximal;
+use super::{maximal, told};
 
 const PATTERN: &str = "storage.azure.com/*";
 /// The version that the objects of an old installation are stored in.
@@ -58,7 +60,20 @@ impl Cluster {
     }
 
     fn leader(&self, versions: Versions) -> Leader<'_> {
-        Leader { control_plane: &self.control_plane, namespace: &self.api.namespace, pattern: PATTERN, versions }
+        self.leader_with(versions, PATTERN)
+    }
+
+    fn leader_with<'a>(&'a self, versions: Versions, pattern: &'a str) -> Leader<'a> {
+        Leader { control_plane: &self.control_plane, namespace: &self.api.namespace, pattern, versions }
+    }
+
+    /// Creates an object that was written through a version that is no longer served, and by a worker since.
+    async fn leave_behind(&self, name: &str, raced: &str) {
+        let newest = self.account.hub().unwrap().name();
+        let api_version = self.account.version(raced).unwrap().api_version();
+        let annotations = json!({ "annotations": { APPLIED: Intent::new(1, api_version, &json!({})).to_string() } });
+        let left = object(self.at(name, newest), annotations, &self.spec(newest));
+        self.api.write(self.at(name, newest), Write::Create, "flotilla", &left).await.unwrap();
     }
 
     fn at<'a>(&'a self, name: &'a str, version: &'a str) -> Target<'a> {
@@ -159,9 +174,7 @@ async fn newest_drops_no_version_that_is_used() {
             assert!(again.is_ok(), "{}", again.unwrap_err());
 
             // As if written through the dropped version a moment ago, and by a worker since.
-            let raced = json!({ "annotations": { "flotilla.dev/applied": "1:2021-04-01:0123456789abcdef" } });
-            let raced = object(cluster.at("raced", newest), raced, &cluster.spec(newest));
-            cluster.api.write(cluster.at("raced", newest), Write::Create, "flotilla", &raced).await.unwrap();
+            cluster.leave_behind("raced", RACED).await;
             cluster.serves(&[RACED, IN_USE, newest, &storage]).await;
         })
         .await;
@@ -211,6 +224,42 @@ async fn old_storage_version_goes_when_nothing_is_stored_in_it() {
     let crd = cluster.leader(Versions::All).lead(cluster.crd_that("the old version goes", gone)).await;
     assert_eq!(stored(&crd), json!([storage]));
     assert_eq!(cluster.api.get(cluster.at("old", newest)).await["spec"], spec);
+}
+
+#[tokio::test]
+async fn next_leader_looks_again_where_the_last_one_did_not() {
+    let cluster = Cluster::start().await;
+    let (newest, storage) = (cluster.account.hub().unwrap().name(), cluster.account.entry().storage_version());
+    cluster.leader(Versions::Newest).lead(cluster.serves(&[newest, &storage])).await;
+
+    cluster.leave_behind("raced", RACED).await;
+
+    cluster.leader(Versions::Newest).lead(cluster.serves(&[RACED, newest, &storage])).await;
+}
+
+#[tokio::test]
+async fn api_version_that_nobody_has_installs_nothing_and_changes_nothing() {
+    let cluster = Cluster::start().await;
+    let unknown = "Microsoft.Storage/storageAccounts@1999-01-01;storage.azure.com/StorageAccountsBlob*";
+    let of = Catalog::embedded().matching(&Pattern::parse(unknown).unwrap()).count();
+    let installs = async |before: usize| {
+        let end = told::next("Installed CRDs", of, before, WITHIN).await;
+        (end.number("installed"), end.number("failed"))
+    };
+
+    let before = told::lines("Installed CRDs", of).len();
+    let end = cluster.leader_with(Versions::All, unknown).lead(installs(before)).await;
+    assert_eq!(end, (of - 1, 1));
+    assert!(!cluster.served().await.contains_key("storageaccounts.storage.azure.com"));
+
+    let known = "storage.azure.com/StorageAccount";
+    let (newest, storage) = (cluster.account.hub().unwrap().name(), cluster.account.entry().storage_version());
+    cluster.leader_with(Versions::Newest, known).lead(cluster.serves(&[newest, &storage])).await;
+    let is_there = cluster.crd().await;
+    let before = told::lines("Installed CRDs", of).len();
+    let end = cluster.leader_with(Versions::All, unknown).lead(installs(before)).await;
+    assert_eq!(end, (of - 1, 1));
+    assert_eq!(cluster.crd().await["metadata"]["resourceVersion"], is_there["metadata"]["resourceVersion"]);
 }
 
 fn served_by(crd: &Value) -> Vec<&str> {
