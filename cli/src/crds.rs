@@ -141,7 +141,7 @@ pub async fn run(args: Args) -> Result<ExitCode> {
             output::to_stdout(|out| print(out, catalog, &kinds, output))?;
         }
         Command::Example { patterns, version, full, output } => {
-            let kinds = select::kinds(catalog, &patterns)?;
+            let kinds = select::selected(catalog, &patterns)?;
             let examples = example::examples(catalog, &kinds, &example::Wanted { version, full })?;
             output::to_stdout(|out| example::print(out, &examples, output))?;
         }

@@ -113,6 +113,16 @@ fn example_shows_what_must_be_set_and_what_else_could_be() {
 }
 
 #[test]
+fn example_is_of_the_version_that_the_pattern_names() {
+    let ran = flotilla(&["crds", "example", "Microsoft.Automation/automationAccounts@2023-11-01"], "");
+    assert!(ran.out.contains("apiVersion: automation.azure.com/v20231101\n"), "{}{}", ran.out, ran.err);
+    let ran = flotilla(&["crds", "example", "Microsoft.Automation/automationAccounts@1999-01-01"], "");
+    assert!(ran.err.contains("has no api-version 1999-01-01") && ran.code == Some(1), "{}", ran.err);
+    let ran = flotilla(&["crds", "example", "Microsoft.Resources/deployments"], "");
+    assert!(ran.out.contains("mode: Incremental"), "{}", ran.out);
+}
+
+#[test]
 fn every_example_can_be_planned() {
     for extent in [&[][..], &["--full"]] {
         let ask = |format| flotilla(&[&["crds", "example", "*", "-o", format], extent].concat(), "").out;

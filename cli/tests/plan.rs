@@ -299,3 +299,49 @@ fn huge_and_deep_input_is_refused_soon() {
     assert!(many.err.contains("not valid YAML: more than 2000000 values"), "{}", many.err);
     assert!(start.elapsed() < Duration::from_mins(1), "took {:?}", start.elapsed());
 }
+
+#[test]
+fn two_objects_of_one_resource_are_told() {
+    let account = |name: &str| {
+        format!(
+            "---\napiVersion: storage.azure.com/v1api20230101\nkind: StorageAccount\nmetadata: {{name: {name}}}\n\
+             spec: {{azureName: same, owner: {{name: rg}}, location: westus2, kind: StorageV2, sku: {{name: Standard_LRS}}}}\n"
+        )
+    };
+    let ran = flotilla(&["plan", "-f", "-"], &format!("{GROUP}{}{}", account("one"), account("two")));
+    assert!(ran.err.contains("it is the same resource in Azure as StorageAccount/default/one"), "{}", ran.err);
+    assert_eq!(ran.code, Some(0));
+}
+
+#[test]
+fn a_resource_that_an_alternative_names_needs_one() {
+    let config = |spec: &str| {
+        format!(
+            "apiVersion: web.azure.com/v20250301\nkind: SitesConfig\nmetadata: {{name: c}}\n\
+             spec: {{owner: {{armId: /subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/rg/providers/Microsoft.Web/sites/s}}{spec}}}\n"
+        )
+    };
+    let none = flotilla(&["plan", "-f", "-"], &config(""));
+    assert!(none.err.contains("set one of appsettings, ") && none.code == Some(1), "{}", none.err);
+    let web = flotilla(&["plan", "-f", "-", "-o", "json"], &config(", web: {alwaysOn: true}"));
+    assert!(web.out.contains("/sites/s/config/web?api-version"), "{}{}", web.out, web.err);
+}
+
+#[test]
+fn an_owner_without_an_arm_id_is_refused() {
+    let lock = "apiVersion: entra.azure.com/v1
+kind: SecurityGroup
+metadata: {name: sg}
+spec: {displayName: d, mailNickname: m}
+---
+apiVersion: authorization.azure.com/v1api20220401
+kind: RoleAssignment
+metadata: {name: ra}
+spec:
+  owner: {group: entra.azure.com, kind: SecurityGroup, name: sg}
+  principalId: 9a329043-7ad7-4b1c-812f-9c7a93d6392a
+  roleDefinitionReference: {armId: /providers/Microsoft.Authorization/roleDefinitions/acdd72a7-3385-48ef-bd42-f606fba81ae7}
+";
+    let ran = flotilla(&["plan", "-f", "-"], lock);
+    assert!(ran.err.contains("SecurityGroup objects have no ARM id") && ran.code == Some(1), "{}", ran.err);
+}

@@ -17,6 +17,8 @@ use members::Maker;
 
 /// The name of every example, and of what it refers to.
 pub const NAME: &str = "example";
+/// The Secret or config map that a specimen writes, which is none that it reads.
+const EXPORTED: &str = "example-exports";
 /// What references of examples mean by its id: the resource group of this name.
 pub const ARM_ID: &str = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/example";
 
@@ -107,7 +109,7 @@ impl Version {
         let mut spec = Map::new();
         for list in ["configMapExpressions", "secretExpressions"] {
             if maker.likes() {
-                let expression = json!({"name": NAME, "key": "name", "value": "self.metadata.name"});
+                let expression = json!({"name": EXPORTED, "key": "name", "value": "self.metadata.name"});
                 spec.insert(list.to_owned(), json!([noted(expression, maker)]));
             }
         }
@@ -118,7 +120,7 @@ impl Version {
             let mut exports = Map::new();
             for export in self.exports().filter(|export| export.secret == secret) {
                 if maker.likes() {
-                    let target = json!({"name": NAME, "key": export.name});
+                    let target = json!({"name": EXPORTED, "key": export.name});
                     exports.insert(export.name.clone(), noted(target, maker));
                 }
             }

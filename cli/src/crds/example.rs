@@ -6,11 +6,12 @@ mod notes;
 
 use anyhow::{Context as _, Result, bail};
 use flotilla_crds::specimen::Extent;
-use flotilla_crds::{Catalog, Kind, KindEntry, Version};
+use flotilla_crds::{Catalog, Kind, Version};
 use serde_json::{Value, json};
 
 use self::notes::Noted;
 use super::PrintFormat;
+use super::select::Selected;
 use crate::output::{self, Out};
 use crate::suggest::{listed, nearest};
 
@@ -30,13 +31,21 @@ pub(super) struct Example {
 }
 
 /// Examples of some kinds.
-pub(super) fn examples(catalog: &Catalog, entries: &[&KindEntry], wanted: &Wanted) -> Result<Vec<Example>> {
-    let example = |entry: &&KindEntry| {
+pub(super) fn examples(catalog: &Catalog, kinds: &[Selected<'_>], wanted: &Wanted) -> Result<Vec<Example>> {
+    let mut examples = Vec::new();
+    for Selected { entry, asked } in kinds {
         let kind = catalog.kind(&entry.group, &entry.kind).context("the catalog lost a kind")?;
-        let version = version(&kind, wanted.version.as_deref())?.name().to_owned();
-        Ok(Example { kind, version, full: wanted.full })
-    };
-    entries.iter().map(example).collect()
+        // Says so where there is no such version.
+        kind.versions_asked(asked)?;
+        let named = asked.api_versions.iter().map(|api_version| Some(api_version.as_str()));
+        let of_pattern: Vec<Option<&str>> = named.chain(asked.default.then_some(None)).collect();
+        let one = [wanted.version.as_deref()];
+        for wanted_version in if wanted.version.is_some() { &one[..] } else { &of_pattern } {
+            let version = version(&kind, *wanted_version)?.name().to_owned();
+            examples.push(Example { kind: std::sync::Arc::clone(&kind), version, full: wanted.full });
+        }
+    }
+    Ok(examples)
 }
 
 /// Prints them.
@@ -79,7 +88,8 @@ fn version<'k>(kind: &'k Kind, wanted: Option<&str>) -> Result<&'k Version> {
         return Ok(found);
     }
     let names: Vec<&str> = versions.iter().map(Version::name).collect();
-    let help = match nearest(wanted, names.iter().copied()) {
+    let others = kind.other_versions().map(|(name, _)| name);
+    let help = match nearest(wanted, names.iter().copied().chain(others)) {
         Some(near) => format!("did you mean {near:?}?"),
         None => format!("there are {}", listed(&names, "and")),
     };

@@ -32,25 +32,30 @@ fn pattern(catalog: &Catalog, patterns: &[String]) -> Result<Pattern> {
     }
     let parts: Vec<&str> =
         patterns.iter().flat_map(|p| p.split(';')).map(str::trim).filter(|p| !p.is_empty()).collect();
+    if parts.is_empty() {
+        bail!("the pattern is empty; leave it out to mean every kind of ASO's set");
+    }
     for part in &parts {
-        let whole = whole(part);
+        let whole = whole(catalog, part);
         if !Pattern::parse(&whole)?.unused(catalog).is_empty() {
             let near = suggestion(catalog, &whole).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
             bail!("no kind matches {part:?}{near}");
         }
     }
-    let whole: Vec<String> = parts.into_iter().map(whole).collect();
+    let whole: Vec<String> = parts.into_iter().map(|part| whole(catalog, part)).collect();
     Ok(Pattern::parse(&whole.join(";"))?)
 }
 
-/// A group or a kind alone is a pattern too.
-fn whole(pattern: &str) -> String {
-    match pattern {
-        "*" => pattern.to_owned(),
-        _ if pattern.contains('/') => pattern.to_owned(),
-        _ if pattern.contains('.') => format!("{pattern}/*"),
-        _ => format!("*/{pattern}"),
+/// A group or a kind alone is a pattern too, and so is the name of a CRD.
+fn whole(catalog: &Catalog, pattern: &str) -> String {
+    if pattern == "*" || pattern.contains('/') {
+        return pattern.to_owned();
     }
+    if !pattern.contains('.') {
+        return format!("*/{pattern}");
+    }
+    let named = catalog.kinds().find(|entry| entry.crd_name().eq_ignore_ascii_case(pattern));
+    named.map_or_else(|| format!("{pattern}/*"), |entry| format!("{}/{}", entry.group, entry.kind))
 }
 
 fn suggestion(catalog: &Catalog, pattern: &str) -> Option<String> {
@@ -100,6 +105,8 @@ mod tests {
     #[test]
     fn groups_and_kinds_alone_are_patterns() {
         assert_eq!(names(&["storageaccount"]).unwrap(), ["storage.azure.com/StorageAccount"]);
+        assert_eq!(names(&["storageaccounts.storage.azure.com"]).unwrap(), ["storage.azure.com/StorageAccount"]);
+        assert!(names(&[" ; "]).unwrap_err().to_string().contains("empty"));
         assert_eq!(
             names(&["app.azure.com/Job", "resources.azure.com"]).unwrap(),
             ["app.azure.com/Job", "resources.azure.com/ResourceGroup"]

@@ -329,7 +329,8 @@ fn known(group: &str, kind: &str, label: &str, place: &impl Fn(&str) -> Place) -
 
 fn unknown_version(kind: &Kind, version: &str, label: &str, place: Place) -> Problem {
     let versions: Vec<&str> = kind.versions().iter().map(Version::name).collect();
-    let near = nearest(version, versions.iter().copied());
+    let others = kind.other_versions().map(|(name, _)| name);
+    let near = nearest(version, versions.iter().copied().chain(others));
     let message = format!("{} has no version {version}", kind.name());
     let help = format!("it has {}", listed(&versions, "and"));
     let help = near.map_or(help.clone(), |near| format!("did you mean {near:?}? {help}"));

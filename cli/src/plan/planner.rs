@@ -55,6 +55,8 @@ pub struct Planner<'a> {
     ids: Vec<Option<ArmId>>,
     /// Resources by id in lower case, for what names them by id.
     by_id: HashMap<String, usize>,
+    /// The first resource that asked for an id, in lower case.
+    first: HashMap<String, usize>,
     live: HashMap<usize, Value>,
 }
 
@@ -89,6 +91,7 @@ impl<'a> Planner<'a> {
             exports,
             ids,
             by_id: HashMap::new(),
+            first: HashMap::new(),
             live: HashMap::new(),
         }
     }
@@ -142,6 +145,7 @@ impl<'a> Planner<'a> {
             }
         };
         self.ids[index] = Some(id.clone());
+        problems.extend(self.same_id(index, &id));
         let Some(version) = resource.version() else { return (None, problems) };
         let mut bodies = [Value::Null, Value::Null];
         if !resource.is_skipped() {
@@ -239,6 +243,9 @@ impl<'a> Planner<'a> {
                 };
                 return Err(refuse("spec.owner", why));
             }
+            Some(Target::Object { group, kind, .. }) if !keeps_arm_resources(&group, &kind) => {
+                return Err(refuse("spec.owner", format!("{kind} objects have no ARM id, so they can't own anything")));
+            }
             Some(Target::Object { group, kind, name }) => {
                 owner_type = Catalog::embedded().entry(&group, &kind).map(|entry| entry.arm_type.as_str());
                 Some(self.object(resource, "spec.owner", &group, &kind, &name, problems)?)
@@ -247,6 +254,19 @@ impl<'a> Planner<'a> {
         let name = self.name(resource)?;
         let id = kind.arm_id_below(owner.as_ref(), owner_type, &self.subscription, &name);
         id.map_err(|e| refuse("spec.owner", e.to_string()))
+    }
+
+    /// Tells of another object that is the same resource: both would write it in turn.
+    fn same_id(&mut self, index: usize, id: &ArmId) -> Option<Problem> {
+        let resource = &self.manifests.resources[index];
+        if resource.is_skipped() || id.as_str().contains(UNKNOWN) {
+            return None;
+        }
+        let first = *self.first.entry(id.as_str().to_lowercase()).or_insert(index);
+        let other = self.manifests.resources[first].label();
+        let message = format!("it is the same resource in Azure as {other}: {id}");
+        let problem = resource.error("spec", message).help("give one of them another azureName or owner").warning();
+        (other != resource.label()).then_some(problem)
     }
 
     fn name(&self, resource: &Resource) -> Result<String, Box<Problem>> {
@@ -441,4 +461,9 @@ fn hide(resolved: &mut Resolved) {
     };
     resolved.secrets.values_mut().for_each(hide);
     resolved.secret_maps.values_mut().flat_map(BTreeMap::values_mut).for_each(hide);
+}
+
+/// Whether objects of a kind have ARM ids; of an unknown kind that is told elsewhere.
+fn keeps_arm_resources(group: &str, kind: &str) -> bool {
+    Catalog::embedded().entry(group, kind).is_none_or(|entry| entry.manager.is_arm())
 }

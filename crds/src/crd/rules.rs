@@ -83,20 +83,21 @@ pub(super) fn add(union: &Schema, own: &Schema, advice: &Advice<'_>, path: &[&st
     }
 }
 
-/// Adds to the schema of a spec whose alternative decides the resource's name that the alternative stays.
+/// Adds to the schema of a spec whose alternative decides the resource's name that there is one, and that it stays.
 pub(super) fn keep_alternative(schema: &mut Value, spec: &Object) {
     let alternatives = spec.fields.iter().filter(|field| matches!(field.role, Role::Alternative(_)));
-    let rules: Vec<Value> = alternatives
-        .filter_map(|field| {
-            let cel = cel_name(&field.name)?;
-            let rule = format!("has(self.{cel}) == has(oldSelf.{cel})");
-            let message = format!(
-                "{} decides the resource's name, so it can't be set or removed later: make another object",
-                field.name
-            );
-            Some(json!({"rule": rule, "message": message}))
-        })
-        .collect();
+    let names: Vec<(&str, String)> = alternatives.filter_map(|f| Some((&*f.name, cel_name(&f.name)?))).collect();
+    let set: Vec<String> = names.iter().map(|(_, cel)| format!("has(self.{cel})")).collect();
+    let all: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+    let mut rules = vec![json!({
+        "rule": format!("[{}].filter(is, is).size() == 1", set.join(", ")),
+        "message": format!("set exactly one of {}: it says which resource this is", all.join(", ")),
+    })];
+    rules.extend(names.iter().map(|(name, cel)| {
+        let message =
+            format!("{name} decides the resource's name, so it can't be set or removed later: make another object");
+        json!({"rule": format!("has(self.{cel}) == has(oldSelf.{cel})"), "message": message})
+    }));
     match &mut schema["x-kubernetes-validations"] {
         Value::Array(there) => there.extend(rules),
         none => *none = Value::Array(rules),

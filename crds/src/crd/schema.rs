@@ -204,9 +204,12 @@ fn emit_at<'a>(union: &'a Schema, own: Option<&Schema>, advice: Option<&Advice<'
     match &union.structure {
         Structure::Object { properties, .. } => {
             out.insert("type".to_owned(), json!("object"));
-            let properties =
+            let properties: Map<String, Value> =
                 properties.iter().map(|(name, schema)| (name.clone(), descend(name, schema, path))).collect();
-            out.insert("properties".to_owned(), Value::Object(properties));
+            // The API server keeps no empty list of properties.
+            if !properties.is_empty() {
+                out.insert("properties".to_owned(), Value::Object(properties));
+            }
         }
         Structure::Map(values) => {
             out.insert("type".to_owned(), json!("object"));
@@ -231,10 +234,10 @@ fn structure(schema: &Schema, inner: &mut dyn FnMut(&Schema) -> Value) -> Map<St
     match &schema.structure {
         Structure::Object { properties, .. } => {
             set("type", json!("object"));
-            set(
-                "properties",
-                Value::Object(properties.iter().map(|(name, schema)| (name.clone(), inner(schema))).collect()),
-            );
+            if !properties.is_empty() {
+                let properties = properties.iter().map(|(name, schema)| (name.clone(), inner(schema)));
+                set("properties", Value::Object(properties.collect()));
+            }
         }
         Structure::Map(values) => {
             set("type", json!("object"));

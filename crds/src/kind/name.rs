@@ -51,6 +51,9 @@ pub enum NameError {
     /// The name is empty.
     #[error("spec.azureName is empty")]
     Empty,
+    /// Nothing says which of some resources it is.
+    #[error("nothing in spec says which resource it is: set one of {0}")]
+    NoAlternative(String),
     /// The name is in a config map, so it must be looked up first and given as `spec.azureName`.
     #[error("spec.azureNameFromConfig is not resolved")]
     FromConfig,
@@ -88,7 +91,7 @@ pub(super) fn arm_name(kind: &Kind, context: &NameContext<'_>, spec: &Value) -> 
         return Err(NameError::FromConfig);
     }
     let name = match kind.name_rule() {
-        NameRule::Fixed(name) => alternative(kind, spec).unwrap_or(name),
+        NameRule::Fixed(name) => alternative(kind, spec).unwrap_or(Ok(name))?,
         NameRule::AzureName => given.unwrap_or_else(|| context.name.to_owned()),
         NameRule::Uuid => given.unwrap_or_else(|| uuid_name(kind, context, spec)),
     };
@@ -103,15 +106,17 @@ pub(super) fn arm_name(kind: &Kind, context: &NameContext<'_>, spec: &Value) -> 
     }
 }
 
-/// The name that goes with the alternative that a spec has, for types whose names decide about their shapes.
-fn alternative(kind: &Kind, spec: &Value) -> Option<String> {
-    let version = kind.hub()?;
-    let named = version.is_named_by_alternative();
-    let chosen = version.spec().fields.iter().filter(|_| named).find_map(|field| match &field.role {
-        Role::Alternative(value) if spec.get(&*field.name).is_some_and(|v| !v.is_null()) => Some(value),
+/// The name that goes with the alternative that a spec has, for types whose names decide about their shapes. None for other types.
+fn alternative(kind: &Kind, spec: &Value) -> Option<Result<String, NameError>> {
+    let version = kind.hub().filter(|version| version.is_named_by_alternative())?;
+    let alternatives = version.spec().fields.iter().filter_map(|field| match &field.role {
+        Role::Alternative(value) => Some((&*field.name, value)),
         _ => None,
     });
-    chosen.map(ToString::to_string)
+    let is_set = |name: &str| spec.get(name).is_some_and(|value| !value.is_null());
+    let chosen = alternatives.clone().find(|(name, _)| is_set(name)).map(|(_, value)| value.to_string());
+    let names: Vec<&str> = alternatives.map(|(name, _)| name).collect();
+    Some(chosen.ok_or_else(|| NameError::NoAlternative(names.join(", "))))
 }
 
 fn uuid_name(kind: &Kind, context: &NameContext<'_>, spec: &Value) -> String {

@@ -47,7 +47,10 @@ impl Maker {
     /// The value that people mostly start with, for those who want a small example.
     fn usual(&self, values: &[Box<str>]) -> Option<usize> {
         let usual = |value: &str| value == "Standard" || value.starts_with("Standard_");
-        values.iter().position(|value| usual(value)).filter(|_| self.extent == Extent::Required)
+        // Whoever starts with the other mode of a deployment loses what else is in the group.
+        let harmless = values.iter().position(|value| &**value == "Incremental");
+        let usual = values.iter().position(|value| usual(value)).filter(|_| self.extent == Extent::Required);
+        harmless.filter(|_| matches!(self.extent, Extent::Required | Extent::Whole(0))).or(usual)
     }
 
     /// Whether to take what nobody demands.
