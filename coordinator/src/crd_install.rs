@@ -41,6 +41,7 @@ pub use self::render::HASH;
 use self::render::{hash, hashed, is_managed};
 use self::serving::Serving;
 pub use self::versions::Versions;
+use crate::api_server;
 use crate::installed::Installed;
 use crate::metrics::Metrics;
 use crate::store::names::FIELD_MANAGER;
@@ -64,7 +65,7 @@ const SENDING: usize = 4;
 pub enum Error {
     /// The cluster did not say which CRDs it has.
     #[error("failed to list CRDs")]
-    List(#[source] kube::Error),
+    List(#[source] api_server::Error),
     /// The catalog's entry could not be unpacked or printed.
     #[error("failed to make the CRD {name}: {reason}")]
     Render {
@@ -75,7 +76,7 @@ pub enum Error {
     },
     /// The cluster did not say which CRDs it serves.
     #[error("failed to ask which CRDs are served")]
-    Discover(#[source] kube::Error),
+    Discover(#[source] api_server::Error),
     /// The pattern names an api-version that the kind does not have.
     #[error("failed to choose the versions of {name}")]
     UnknownVersion {
@@ -98,7 +99,7 @@ pub enum Error {
         name: String,
         /// Cause.
         #[source]
-        source: Box<kube::Error>,
+        source: api_server::Error,
     },
 }
 
@@ -184,7 +185,7 @@ impl Installer {
     /// One look at everything. Returns how many could not be installed and may be in another pass.
     async fn pass(&self, memory: &mut Memory) -> Result<usize, Error> {
         let existing = self.existing().await?;
-        let serving = Serving::begin(self.client.clone()).await.map_err(Error::Discover)?;
+        let serving = Serving::begin(self.client.clone()).await.map_err(|error| Error::Discover(error.into()))?;
         let first = !self.installed.borrow().complete;
         if first {
             self.installed.send_replace(Installed::seen(self.catalog, &existing));
@@ -243,7 +244,7 @@ impl Installer {
         let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         let mut crds = BTreeMap::new();
         let listed = pages::each(&api, |crd| drop(crds.insert(crd.name_any(), crd.metadata))).await;
-        listed.map_err(Error::List)?;
+        listed.map_err(|error| Error::List(error.into()))?;
         Ok(crds)
     }
 
@@ -257,7 +258,7 @@ impl Installer {
             let result = self.policy(kind, &name, &policy).await;
             results.push(result.map_err(|source| {
                 let name = format!("{kind} {name}");
-                Error::Install { name, source: Box::new(source) }
+                Error::Install { name, source: source.into() }
             }));
         }
         results

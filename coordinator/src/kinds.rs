@@ -21,6 +21,7 @@ use kube::{Api, Client};
 use tokio::sync::watch;
 
 use self::counters::{Counters, Resource, Scrape};
+use crate::api_server;
 use crate::installed::Installed;
 use crate::metrics::Metrics;
 
@@ -112,7 +113,7 @@ impl Discovery {
                     Err(error) => {
                         if !std::mem::replace(&mut complained, true) {
                             tracing::warn!(
-                                error = &error as &dyn std::error::Error,
+                                error = &api_server::Error::from(error) as &dyn std::error::Error,
                                 "API server's metrics can't be read; first objects of a kind are found more slowly"
                             );
                         }
@@ -186,7 +187,10 @@ impl Discovery {
                 self.kinds.send_if_modified(|kinds| kinds.insert(kind.clone()));
             }
             Ok(false) => {}
-            Err(error) => tracing::debug!(%kind, error = &error as &dyn std::error::Error, "Did not list a kind"),
+            Err(error) => {
+                let error = api_server::Error::from(error);
+                tracing::debug!(%kind, error = &error as &dyn std::error::Error, "Did not list a kind");
+            }
         }
     }
 

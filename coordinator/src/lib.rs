@@ -4,6 +4,7 @@
 //! [`placement`] and [`handoff`]; [`budget`] and [`wake`] stand beside it. Around it are [`store`], [`election`], the gRPC
 //! server and the leader's loop, put together in [`Coordinator::run`].
 
+pub mod api_server;
 pub mod budget;
 pub mod config;
 pub mod crd_install;

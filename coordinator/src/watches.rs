@@ -19,6 +19,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
 
+use crate::api_server;
 use crate::leader::Wanted;
 use crate::wake::ObjectName;
 
@@ -48,7 +49,10 @@ pub(crate) async fn namespaces(client: Client, hashes: watch::Sender<BTreeSet<u6
                     hashes.send_if_modified(|known| known.remove(&hash(&namespace.name_any())));
                 }
                 Ok(None) => break,
-                Err(error) => tracing::debug!(error = &error as &dyn std::error::Error, "Watch of namespaces broke"),
+                Err(error) => {
+                    let error = api_server::Error::from(error);
+                    tracing::debug!(error = &error as &dyn std::error::Error, "Watch of namespaces broke");
+                }
             }
         }
         tokio::time::sleep(AGAIN_AFTER).await;
@@ -85,6 +89,7 @@ async fn follow<K>(
                 Ok(Some(Event::Init | Event::InitDone)) => continue,
                 Ok(None) => break,
                 Err(error) => {
+                    let error = api_server::Error::from(error);
                     tracing::debug!(kind, error = &error as &dyn std::error::Error, "Watch broke");
                     continue;
                 }

@@ -15,6 +15,7 @@ use super::present::Present;
 use super::render::{self, hash, replacement};
 use super::versions::{Asked, Offer, Versions, in_use, known, served};
 use super::{Error, Installer, Outcome, usage};
+use crate::api_server;
 use crate::store::names::FIELD_MANAGER;
 
 /// What became of a CRD.
@@ -34,7 +35,7 @@ impl Installer {
         look: Look,
     ) -> Result<Done, Error> {
         let name = entry.crd_name();
-        let refused = |source| Error::Install { name: name.clone(), source: Box::new(source) };
+        let refused = |source: kube::Error| Error::Install { name: name.clone(), source: source.into() };
         let kind = self.load(entry).await?;
         let (asked, offer) = (self.asked(&kind)?, Offer::of(&kind));
         let mut present = match existing {
@@ -149,7 +150,7 @@ impl Installer {
             Err(error) => {
                 tracing::warn!(
                     kind = kind.name(),
-                    error = &error as &dyn std::error::Error,
+                    error = &api_server::Error::from(error) as &dyn std::error::Error,
                     "Did not learn which versions objects use; none is dropped"
                 );
                 Used { versions: &served | &stored, unsure: true }
@@ -176,7 +177,7 @@ impl Installer {
             // Under the resource version of what was read, so nothing that others wrote meanwhile is lost.
             Some(whole) => async { self.crds().replace(&name, &post, &object(whole)?).await }.await,
         };
-        written.map(drop).map_err(|source| Error::Install { name, source: Box::new(source) })
+        written.map(drop).map_err(|source| Error::Install { name, source: source.into() })
     }
 }
 

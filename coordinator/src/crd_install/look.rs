@@ -66,7 +66,7 @@ mod tests {
 
     fn conflict() -> Error {
         let status = kube::core::Status::failure("the object has been modified", "Conflict").with_code(409).boxed();
-        Error::Install { name: "x".to_owned(), source: Box::new(kube::Error::Api(status)) }
+        Error::Install { name: "x".to_owned(), source: kube::Error::Api(status).into() }
     }
 
     #[test]

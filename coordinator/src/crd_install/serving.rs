@@ -11,6 +11,8 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::api_server;
+
 /// Between two questions.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 /// A CRD that is not served after so long has a name that another one has, or the API server is in trouble.
@@ -39,6 +41,7 @@ impl Serving {
                 match ask(&client).await {
                     Ok(served) => drop(sender.send_replace(served)),
                     Err(error) => {
+                        let error = api_server::Error::from(error);
                         tracing::debug!(error = &error as &dyn std::error::Error, "Did not learn what is served");
                     }
                 }

@@ -13,6 +13,7 @@ use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Api, Client};
 
 use super::{Error, Found, LeaderLease, Store, Version};
+use crate::api_server;
 use crate::membership::LeaseSeen;
 use crate::shard_map::ShardMap;
 
@@ -203,6 +204,6 @@ async fn call<T>(what: &str, call: impl Future<Output = Result<T, kube::Error>>)
         {
             Err(Error::Conflict { what: what.to_owned() })
         }
-        Ok(Err(source)) => Err(Error::Call { what: what.to_owned(), source: source.into() }),
+        Ok(Err(source)) => Err(Error::Call { what: what.to_owned(), source: api_server::Error::from(source).into() }),
     }
 }
