@@ -92,7 +92,7 @@ impl Version {
         match crate::kind::owner(entry) {
             Owner::None => None,
             Owner::Kind { .. } => Some(json!({ "name": NAME })),
-            Owner::Resource { arm_type } => Some(json!({ "armId": id_of(&arm_type).as_str() })),
+            Owner::Resource { arm_type } => Some(json!({ "armId": id_of(&arm_type, self.entry().scopes).as_str() })),
             Owner::Extension => Some(members::object_reference()),
         }
     }
@@ -132,15 +132,15 @@ impl Version {
     }
 }
 
-/// The ARM id of a resource of this type.
-fn id_of(arm_type: &str) -> ArmId {
+/// The ARM id of a resource of this type, in a place where a child of it can be: `scopes` are the child's.
+fn id_of(arm_type: &str, scopes: u32) -> ArmId {
     let mut segments = arm_type.split('/');
     let (provider, first) = (segments.next().unwrap_or_default(), segments.next().unwrap_or_default());
     let top = format!("{provider}/{first}");
-    let top = match provider.to_lowercase().as_str() {
-        // Above all subscriptions.
-        "microsoft.management" => ArmId::tenant_resource(&top, NAME),
-        _ => ArmId::resource_group(text::UUID, NAME).extension(&top, NAME),
+    let top = match scopes {
+        scopes if scopes & 8 != 0 => ArmId::resource_group(text::UUID, NAME).extension(&top, NAME),
+        scopes if scopes & 4 != 0 => ArmId::subscription(text::UUID).extension(&top, NAME),
+        _ => ArmId::tenant_resource(&top, NAME),
     };
     segments.fold(top, |id, segment| id.child(segment, NAME))
 }
