@@ -52,6 +52,11 @@ pub enum Error {
         "pattern {0:?} has an api-version, which goes with an ARM type, as in Microsoft.Automation/automationAccounts@2023-11-01"
     )]
     Version(String),
+    /// Types of a provider have different api-versions.
+    #[error(
+        "pattern {0:?} has an api-version, and so must name one ARM type, as in Microsoft.Automation/automationAccounts@2023-11-01"
+    )]
+    OneType(String),
     /// A glob that does not parse.
     #[error("pattern {pattern:?} is no glob")]
     Glob {
@@ -115,6 +120,9 @@ impl Part {
             }
             Some(_) => match text.split_once('@') {
                 None => (Names::Arm { api_version: None }, text),
+                Some((arm_type, version)) if has_wildcard(arm_type) || version.is_empty() => {
+                    return Err(Error::OneType(text.to_owned()));
+                }
                 Some((arm_type, version)) => (Names::Arm { api_version: Some(version.to_ascii_lowercase()) }, arm_type),
             },
         };
@@ -193,6 +201,9 @@ mod tests {
     #[test]
     fn what_is_no_pattern_is_refused() {
         assert!(matches!(Pattern::parse("storage"), Err(Error::NoSlash(_))));
+        for text in ["Microsoft.Storage/*@2023-01-01", "Microsoft.Storage/storageAccounts@"] {
+            assert!(matches!(Pattern::parse(text), Err(Error::OneType(_))), "{text}");
+        }
         assert!(matches!(Pattern::parse("storage.azure.com/StorageAccount@2024-01-01"), Err(Error::Version(_))));
     }
 }
