@@ -12,6 +12,8 @@
 //! a second of the API server's CPU for 294 kinds without objects. It misses an api-version that is served only if the
 //! pattern names it and that was taken off the pattern just then.)
 
+mod conditions;
+mod foreign;
 mod install;
 mod look;
 mod pages;
@@ -87,10 +89,23 @@ pub enum Error {
         source: UnknownVersion,
     },
     /// The API server accepted it and does not serve it, or not in every version.
-    #[error("{name} was accepted, but is not served: the conditions in its status say why")]
+    #[error("{name} was accepted, but is not served: {why}")]
     NotServed {
         /// The CRD.
         name: String,
+        /// What its status says.
+        why: String,
+    },
+    /// There is a CRD of this name that has nothing to do with ours. It is not touched.
+    #[error(
+        "the CRD {name} is somebody else's: it has versions that the kind does not have ({versions}), and its objects would \
+         lose data; take the kind off the CRD pattern, or delete this CRD if nobody needs it"
+    )]
+    Foreign {
+        /// The CRD.
+        name: String,
+        /// Its versions.
+        versions: String,
     },
     /// The API server refused it or was not reached.
     #[error("failed to install {name}")]
@@ -220,11 +235,11 @@ impl Installer {
                 let permit = sending.acquire().await;
                 let done = self.install(entry, existing, look).await;
                 drop(permit);
-                let served = match &done {
-                    Ok(done) => serving.serves(&name, &done.serves).await,
-                    Err(_) => false,
+                let unserved = match &done {
+                    Ok(done) if !serving.serves(&name, &done.serves).await => Some(self.why_unserved(&name).await),
+                    _ => None,
                 };
-                let step = Step::after(&name, look, done, served);
+                let step = Step::after(&name, look, done, unserved);
                 (name, step)
             });
         }

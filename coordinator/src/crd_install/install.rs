@@ -6,15 +6,15 @@ use std::sync::Arc;
 use flotilla_crds::{Kind, KindEntry, pattern};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, ObjectMeta, PostParams};
+use kube::api::{ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use super::look::Look;
 use super::present::Present;
-use super::render::{self, hash, replacement};
+use super::render::{self, hash, leads_to, noting_generation, replacement};
 use super::versions::{Asked, Offer, Versions, in_use, known, served};
-use super::{Error, Installer, Outcome, usage};
+use super::{Error, Installer, Outcome, conditions, foreign, usage};
 use crate::api_server;
 use crate::store::names::FIELD_MANAGER;
 
@@ -34,15 +34,13 @@ impl Installer {
         existing: Option<&ObjectMeta>,
         look: Look,
     ) -> Result<Done, Error> {
-        let name = entry.crd_name();
-        let refused = |source: kube::Error| Error::Install { name: name.clone(), source: source.into() };
         let kind = self.load(entry).await?;
         let (asked, offer) = (self.asked(&kind)?, Offer::of(&kind));
         let mut present = match existing {
             None => None,
             Some(metadata) => match Present::noted(metadata, &entry.storage_version()) {
                 Some(noted) => Some(noted),
-                None => self.read(&name).await.map_err(refused)?,
+                None => self.read(&kind).await?,
             },
         };
 
@@ -57,12 +55,13 @@ impl Installer {
 
         let stored = present.as_ref().map(|present| present.stored.clone()).unwrap_or_default();
         let rendered = self.render(&kind, &versions, stored).await?;
-        if present.as_ref().is_some_and(|present| present.hash.as_deref() == hash(&rendered)) {
+        let is_same = |present: &Present| present.unchanged && present.hash.as_deref() == hash(&rendered);
+        if present.as_ref().is_some_and(is_same) {
             return Ok(Done { outcome: Outcome::Unchanged, look_again: used.unsure, serves });
         }
         // Notes are enough to see that nothing is to be done, and too little to write by.
         if present.as_ref().is_some_and(|present| present.whole.is_none()) {
-            present = self.read(&name).await.map_err(refused)?;
+            present = self.read(&kind).await?;
         }
         let dropped = present.as_ref().is_some_and(|present| {
             present.served.iter().any(|version| known(&kind, version).is_some() && !versions.contains(version))
@@ -93,10 +92,28 @@ impl Installer {
         rendered.map_err(|error| Error::Render { name: kind.entry().crd_name(), reason: error.to_string() })
     }
 
-    async fn read(&self, name: &str) -> Result<Option<Present>, kube::Error> {
+    /// Reads what is to be replaced, if it may be.
+    async fn read(&self, kind: &Kind) -> Result<Option<Present>, Error> {
+        let name = kind.entry().crd_name();
+        let Some(crd) = self.whole(&name).await.map_err(|source| failed(&name, source))? else { return Ok(None) };
+        match foreign::versions(&crd, |version| kind.version(version).is_some()) {
+            Some(versions) => Err(Error::Foreign { name, versions }),
+            None => Ok(Some(Present::read(crd))),
+        }
+    }
+
+    async fn whole(&self, name: &str) -> Result<Option<Value>, kube::Error> {
         let crd = self.crds().get_opt(name).await?;
-        let crd = crd.map(|crd| serde_json::to_value(crd).map_err(kube::Error::SerdeError)).transpose()?;
-        Ok(crd.map(Present::read))
+        crd.map(|crd| serde_json::to_value(crd).map_err(kube::Error::SerdeError)).transpose()
+    }
+
+    /// What the status of a CRD says that was not served in time.
+    pub(super) async fn why_unserved(&self, name: &str) -> String {
+        match self.whole(name).await {
+            Ok(Some(crd)) => conditions::failing(&crd).unwrap_or_else(|| "its status does not say why".to_owned()),
+            Ok(None) => "somebody deleted it".to_owned(),
+            Err(error) => format!("failed to read why: {}", api_server::Error::from(error)),
+        }
     }
 
     /// As plain objects: a typed CRD loses what the types do not know.
@@ -166,19 +183,47 @@ impl Installer {
         rendered: Value,
     ) -> Result<(), Error> {
         let name = kind.entry().crd_name();
-        let whole = match present.and_then(|present| Some((present.stored, present.whole?))) {
-            None => None,
-            Some((stored, existing)) => Some(replacement(&self.render(kind, versions, stored).await?, &existing)),
+        let existing = present.and_then(|present| Some((present.stored, present.whole?)));
+        let replaces = existing.is_some();
+        let (whole, generation) = match existing {
+            None => {
+                let generation = leads_to(&rendered, None);
+                (rendered, generation)
+            }
+            Some((stored, existing)) => {
+                let whole = replacement(&self.render(kind, versions, stored).await?, &existing);
+                let generation = leads_to(&whole, Some(&existing));
+                (whole, generation)
+            }
         };
+        let refused = |source| failed(&name, source);
+        let object = serde_json::from_value::<DynamicObject>(noting_generation(whole, generation));
+        let object = object.map_err(|error| refused(kube::Error::SerdeError(error)))?;
         let post = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-        let object = |value: Value| serde_json::from_value::<DynamicObject>(value).map_err(kube::Error::SerdeError);
-        let written = match whole {
-            None => async { self.crds().create(&post, &object(rendered)?).await }.await,
+        let written = if replaces {
             // Under the resource version of what was read, so nothing that others wrote meanwhile is lost.
-            Some(whole) => async { self.crds().replace(&name, &post, &object(whole)?).await }.await,
+            self.crds().replace(&name, &post, &object).await
+        } else {
+            self.crds().create(&post, &object).await
         };
-        written.map(drop).map_err(|source| Error::Install { name, source: source.into() })
+        match written.map_err(refused)?.metadata.generation {
+            Some(led_to) if led_to != generation => self.correct_note(&name, led_to).await.map_err(refused),
+            _ => Ok(()),
+        }
     }
+
+    /// Notes the generation that a write led to, where it is not the one that was foretold: the API server may think two specs
+    /// equal that we do not. It needs no resource version, because it stays true whatever others write.
+    async fn correct_note(&self, name: &str, led_to: i64) -> Result<(), kube::Error> {
+        tracing::debug!(crd = name, generation = led_to, "A write led to another generation than foretold");
+        let note = noting_generation(serde_json::json!({}), led_to);
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        self.crds().patch_metadata(name, &params, &Patch::Merge(note)).await.map(drop)
+    }
+}
+
+fn failed(name: &str, source: kube::Error) -> Error {
+    Error::Install { name: name.to_owned(), source: source.into() }
 }
 
 /// Versions in use.

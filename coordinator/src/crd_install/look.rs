@@ -32,19 +32,20 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// What follows from a kind's look and its installation. `served` says whether the API server serves it since.
+    /// What follows from a kind's look and its installation. `unserved` says why the API server does not serve it
+    /// since, if it does not.
     ///
     /// Pure. Whether it is served changes nothing about what was dropped.
-    pub(super) fn after(name: &str, look: Look, done: Result<Done, Error>, served: bool) -> Self {
+    pub(super) fn after(name: &str, look: Look, done: Result<Done, Error>, unserved: Option<String>) -> Self {
         let look_again = match &done {
             Ok(done) => done.look_again,
             // It may have been carried out though the answer was lost.
             Err(Error::Install { .. }) => true,
             Err(error) => look == Look::Again && error.may_pass(),
         };
-        let result = match done {
-            Ok(_) if !served => Err(Error::NotServed { name: name.to_owned() }),
-            done => done.map(|done| done.outcome),
+        let result = match (done, unserved) {
+            (Ok(_), Some(why)) => Err(Error::NotServed { name: name.to_owned(), why }),
+            (done, _) => done.map(|done| done.outcome),
         };
         Self { result, look_again }
     }
@@ -72,7 +73,7 @@ mod tests {
     #[test]
     fn look_that_succeeded_is_not_repeated() {
         for look in LOOKS {
-            let step = Step::after("x", look, Ok(done(false)), true);
+            let step = Step::after("x", look, Ok(done(false)), None);
             assert!(!step.look_again && step.result.is_ok());
         }
     }
@@ -80,10 +81,10 @@ mod tests {
     #[test]
     fn look_again_survives_errors() {
         let render = || Error::Render { name: "x".to_owned(), reason: String::new() };
-        assert!(Step::after("x", Look::Again, Err(render()), false).look_again);
-        assert!(!Step::after("x", Look::IfMore, Err(render()), false).look_again, "nothing was written");
+        assert!(Step::after("x", Look::Again, Err(render()), None).look_again);
+        assert!(!Step::after("x", Look::IfMore, Err(render()), None).look_again, "nothing was written");
         for look in LOOKS {
-            let step = Step::after("x", look, Err(conflict()), false);
+            let step = Step::after("x", look, Err(conflict()), None);
             assert!(step.look_again && matches!(step.result, Err(Error::Install { .. })));
         }
     }
@@ -91,9 +92,9 @@ mod tests {
     #[test]
     fn dropped_versions_are_looked_for_though_the_crd_is_not_served() {
         for look in LOOKS {
-            let step = Step::after("x", look, Ok(done(true)), false);
-            assert!(step.look_again && matches!(step.result, Err(Error::NotServed { name }) if name == "x"));
-            assert!(Step::after("x", look, Ok(done(true)), true).look_again);
+            let step = Step::after("x", look, Ok(done(true)), Some("no".to_owned()));
+            assert!(step.look_again && matches!(step.result, Err(Error::NotServed { name, .. }) if name == "x"));
+            assert!(Step::after("x", look, Ok(done(true)), None).look_again);
         }
     }
 
@@ -102,6 +103,6 @@ mod tests {
         let source =
             UnknownVersion { arm_type: "a/b".into(), wanted: "1999-01-01".into(), newest: "2025-01-01".into() };
         let unknown = Error::UnknownVersion { name: "x".to_owned(), source };
-        assert!(!Step::after("x", Look::Again, Err(unknown), false).look_again);
+        assert!(!Step::after("x", Look::Again, Err(unknown), None).look_again);
     }
 }

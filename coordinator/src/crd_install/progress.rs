@@ -76,7 +76,11 @@ impl Progress {
         self.metrics.crds(installed, of);
         if self.first || written + failed > settled {
             let seconds = self.started.elapsed().as_secs_f32();
-            tracing::info!(installed, of, written, failed, %versions, seconds, "Installed CRDs");
+            if failed > 0 {
+                tracing::warn!(installed, of, written, failed, %versions, seconds, "Did not install all CRDs");
+            } else {
+                tracing::info!(installed, of, written, failed, %versions, seconds, "Installed CRDs");
+            }
         }
         failed - settled
     }
@@ -120,7 +124,7 @@ mod tests {
         let mut progress = begin(true);
         assert!(!progress.crd("x", Err(unknown())));
         assert!(progress.crd("y", Ok(Outcome::Written)));
-        assert!(!progress.crd("z", Err(Error::NotServed { name: "z".to_owned() })));
+        assert!(!progress.crd("z", Err(Error::NotServed { name: "z".to_owned(), why: "no".to_owned() })));
         assert_eq!((progress.installed, progress.failed), (1, 2));
         assert_eq!(progress.end(Versions::All), 1);
     }
@@ -128,6 +132,6 @@ mod tests {
     #[test]
     fn failure_that_stays_is_told_once_by_a_leader() {
         assert!(begin(true).is_news(&unknown()) && !begin(false).is_news(&unknown()));
-        assert!(begin(false).is_news(&Error::NotServed { name: "z".to_owned() }));
+        assert!(begin(false).is_news(&Error::NotServed { name: "z".to_owned(), why: "no".to_owned() }));
     }
 }

@@ -1,6 +1,6 @@
 //! A CRD as it is written: with our notes, with stored versions of the past, and in place of the one that is there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flotilla_crds::Kind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -13,6 +13,11 @@ pub const HASH: &str = "flotilla.dev/hash";
 pub(super) const SERVED: &str = "flotilla.dev/served-versions";
 /// Annotation with the versions that objects may be stored in beside the storage version, joined by commas.
 pub(super) const STORED: &str = "flotilla.dev/stored-versions";
+/// Annotation with the generation that our last write led to. The API server counts a CRD's generation up with each change of
+/// its spec, so another generation means that somebody changed it since, though they left our annotations as they were.
+pub(super) const GENERATION: &str = "flotilla.dev/generation";
+/// The generation of a CRD that is created.
+const FIRST_GENERATION: i64 = 1;
 /// Label that ASO puts on its CRDs.
 const ASO: (&str, &str) = ("app.kubernetes.io/name", "azure-service-operator");
 
@@ -41,6 +46,26 @@ pub(super) fn hashed(mut object: Value) -> Value {
 /// The hash that an object was given.
 pub(super) fn hash(object: &Value) -> Option<&str> {
     object["metadata"]["annotations"][HASH].as_str()
+}
+
+/// The generation that writing this object leads to, in place of the one that is there or as the first.
+///
+/// Pure, and foretold because the note is to be part of the same write.
+pub(super) fn leads_to(whole: &Value, existing: Option<&Value>) -> i64 {
+    let Some(existing) = existing else { return FIRST_GENERATION };
+    let present = existing["metadata"]["generation"].as_i64().unwrap_or_default();
+    present + i64::from(whole["spec"] != existing["spec"])
+}
+
+/// Puts the generation on a CRD that its write leads to.
+pub(super) fn noting_generation(mut whole: Value, generation: i64) -> Value {
+    whole["metadata"]["annotations"][GENERATION] = generation.to_string().into();
+    whole
+}
+
+/// The generation that we noted.
+pub(super) fn noted_generation(annotations: &BTreeMap<String, String>) -> Option<i64> {
+    annotations.get(GENERATION)?.parse().ok()
 }
 
 /// Adds versions that objects may still be stored in: the API server refuses a CRD that lacks one. They are not served.
@@ -151,6 +176,21 @@ mod tests {
         assert_eq!(whole["metadata"]["annotations"], json!({"team": "a", HASH: hash(&rendered)}));
         assert!(whole["metadata"].get("managedFields").is_none());
         assert_eq!(whole["spec"], crd()["spec"]);
+    }
+
+    #[test]
+    fn generation_grows_with_the_spec() {
+        let there = |generation: i64, spec: Value| json!({"metadata": {"generation": generation}, "spec": spec});
+        assert_eq!(leads_to(&crd(), None), 1);
+        assert_eq!(leads_to(&crd(), Some(&there(4, crd()["spec"].clone()))), 4, "only metadata change");
+        let mut less = crd()["spec"].clone();
+        less["versions"][0]["served"] = false.into();
+        assert_eq!(leads_to(&crd(), Some(&there(4, less))), 5);
+        let noted = noting_generation(hashed(crd()), 5);
+        assert_eq!(hash(&noted), hash(&hashed(crd())), "the note is no part of what we render");
+        let annotations = serde_json::from_value(noted["metadata"]["annotations"].clone()).unwrap();
+        assert_eq!(noted_generation(&annotations), Some(5));
+        assert_eq!(noted_generation(&[(GENERATION.to_owned(), "x".to_owned())].into()), None);
     }
 
     #[test]

@@ -138,7 +138,10 @@ impl Scene {
         loop {
             fleet.check_running()?;
             let text = fs::read_to_string(&log).with_context(|| format!("failed to read {}", log.display()))?;
-            if let Some(end) = text.lines().find(|line| line.contains("Installed CRDs")) {
+            if let Some(end) = text
+                .lines()
+                .find(|line| ["Installed CRDs", "Did not install all CRDs"].iter().any(|end| line.contains(end)))
+            {
                 anyhow::ensure!(end.contains(&format!("installed={kinds} ")), "not all are installed: {end}");
                 break;
             }

@@ -243,11 +243,11 @@ async fn api_version_that_nobody_has_installs_nothing_and_changes_nothing() {
     let unknown = "Microsoft.Storage/storageAccounts@1999-01-01;storage.azure.com/StorageAccountsBlob*";
     let of = Catalog::embedded().matching(&Pattern::parse(unknown).unwrap()).count();
     let installs = async |before: usize| {
-        let end = told::next("Installed CRDs", of, before, WITHIN).await;
+        let end = told::next("Did not install all CRDs", of, before, WITHIN).await;
         (end.number("installed"), end.number("failed"))
     };
 
-    let before = told::lines("Installed CRDs", of).len();
+    let before = told::lines("Did not install all CRDs", of).len();
     let end = cluster.leader_with(Versions::All, unknown).lead(installs(before)).await;
     assert_eq!(end, (of - 1, 1));
     assert!(!cluster.served().await.contains_key("storageaccounts.storage.azure.com"));
@@ -256,7 +256,7 @@ async fn api_version_that_nobody_has_installs_nothing_and_changes_nothing() {
     let (newest, storage) = (cluster.account.hub().unwrap().name(), cluster.account.entry().storage_version());
     cluster.leader_with(Versions::Newest, known).lead(cluster.serves(&[newest, &storage])).await;
     let is_there = cluster.crd().await;
-    let before = told::lines("Installed CRDs", of).len();
+    let before = told::lines("Did not install all CRDs", of).len();
     let end = cluster.leader_with(Versions::All, unknown).lead(installs(before)).await;
     assert_eq!(end, (of - 1, 1));
     assert_eq!(cluster.crd().await["metadata"]["resourceVersion"], is_there["metadata"]["resourceVersion"]);
