@@ -3,6 +3,8 @@
 
 #[path = "coordinator_fleet/crds.rs"]
 mod crds;
+#[path = "coordinator_fleet/crds_changed.rs"]
+mod crds_changed;
 #[path = "coordinator_fleet/members.rs"]
 mod members;
 #[path = "coordinator_fleet/outage.rs"]
