@@ -1,8 +1,8 @@
 //! Installs CRDs and admission policies: the leader's work beside the fleet's.
 //!
 //! It keeps true that every kind of the pattern, and every kind of ours or of ASO's that is installed already, has this
-//! version's CRD. What is unchanged is told by a hash on the CRD and costs no write. Nothing is ever deleted: a kind taken
-//! off the pattern keeps its CRD and its objects, and a version that is in use keeps being served.
+//! version's CRD. What is unchanged is told by a hash and the generation noted on the CRD, and costs no write. Nothing is ever
+//! deleted: a kind taken off the pattern keeps its CRD and its objects, and a version that is in use keeps being served.
 //!
 //! *Flow.* One list of metadata, the policies, then the CRDs, several at once. A CRD counts as installed when it is served;
 //! its kind is looked for from then on, whatever becomes of the others.

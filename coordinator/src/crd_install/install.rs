@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use flotilla_crds::{Kind, KindEntry, pattern};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::Api;
-use kube::api::{ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DynamicObject, ObjectMeta, PostParams};
+use kube::{Api, ResourceExt};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use super::look::Look;
 use super::present::Present;
-use super::render::{self, hash, leads_to, noting_generation, replacement};
+use super::render::{self, GENERATION, hash, leads_to, noting_generation, replacement};
 use super::versions::{Asked, Offer, Versions, in_use, known, served};
 use super::{Error, Installer, Outcome, conditions, foreign, usage};
 use crate::api_server;
@@ -206,19 +206,26 @@ impl Installer {
         } else {
             self.crds().create(&post, &object).await
         };
-        match written.map_err(refused)?.metadata.generation {
-            Some(led_to) if led_to != generation => self.correct_note(&name, led_to).await.map_err(refused),
+        let written = written.map_err(refused)?;
+        match written.metadata.generation {
+            Some(led_to) if led_to != generation => self.correct_note(written, led_to).await.map_err(refused),
             _ => Ok(()),
         }
     }
 
     /// Notes the generation that a write led to, where it is not the one that was foretold: the API server may think two specs
-    /// equal that we do not. It needs no resource version, because it stays true whatever others write.
-    async fn correct_note(&self, name: &str, led_to: i64) -> Result<(), kube::Error> {
+    /// equal that we do not. Without it the CRD would be written in each pass.
+    async fn correct_note(&self, mut written: DynamicObject, led_to: i64) -> Result<(), kube::Error> {
+        let name = written.name_any();
         tracing::debug!(crd = name, generation = led_to, "A write led to another generation than foretold");
-        let note = noting_generation(serde_json::json!({}), led_to);
-        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        self.crds().patch_metadata(name, &params, &Patch::Merge(note)).await.map(drop)
+        written.annotations_mut().insert(GENERATION.to_owned(), led_to.to_string());
+        written.metadata.managed_fields = None;
+        let post = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        match self.crds().replace(&name, &post, &written).await {
+            // Its status was written meanwhile, or something else: the next pass has another try.
+            Err(kube::Error::Api(status)) if status.is_conflict() => Ok(()),
+            corrected => corrected.map(drop),
+        }
     }
 }
 
