@@ -25,4 +25,5 @@ mod ratchet;
 mod rules;
 mod stored;
 mod tools;
+mod unserved;
 mod versions;

@@ -26,6 +26,12 @@ pub(crate) fn lines(message: &str, of: usize) -> Vec<Line> {
     String::from_utf8_lossy(&log).lines().filter(fits).map(|line| Line(line.to_owned())).collect()
 }
 
+/// A line with this text.
+pub(crate) fn line_with(text: &str) -> Option<String> {
+    let log = LOG.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    String::from_utf8_lossy(&log).lines().find(|line| line.contains(text)).map(str::to_owned)
+}
+
 /// Waits for one more line than there were.
 pub(crate) async fn next(message: &str, of: usize, before: usize, within: Duration) -> Line {
     let deadline = Instant::now() + within;
