@@ -34,7 +34,9 @@ pub(super) fn measure(runs: usize, say: &impl Fn(&str)) -> Result<[Figure; 1]> {
         let started = Instant::now();
         let output = command.output().context("failed to start flotilla plan")?;
         seconds.push(started.elapsed().as_secs_f64());
-        ensure!(output.status.success(), "flotilla plan: {}", String::from_utf8_lossy(&output.stderr));
+        // Some of the recorded cases are there to be refused.
+        let planned = matches!(output.status.code(), Some(0 | 1));
+        ensure!(planned, "flotilla plan: {}", String::from_utf8_lossy(&output.stderr));
         let requests: Vec<Value> = serde_json::from_slice(&output.stdout).context("the plan is no list")?;
         ensure!(requests.len() >= files.len(), "only {} requests", requests.len());
     }
