@@ -20,14 +20,15 @@ impl Installed {
     /// The installed kinds in order; only those from before us if asked so.
     pub(crate) fn kinds(&self, catalog: &Catalog, only_from_before: bool) -> Vec<GroupKind> {
         let names = if only_from_before { &self.from_before } else { &self.names };
-        let known = catalog.kinds().filter(|entry| names.contains(&entry.crd_name()));
-        known.map(|entry| GroupKind::new(&entry.group, &entry.kind)).collect()
+        let known = names.iter().filter_map(|name| catalog.kind_of_crd(name));
+        let kinds: BTreeSet<GroupKind> = known.map(|entry| GroupKind::new(&entry.group, &entry.kind)).collect();
+        kinds.into_iter().collect()
     }
 
     /// What a list of CRDs shows, by name.
     pub(crate) fn seen<T>(catalog: &Catalog, crds: &BTreeMap<String, T>) -> Self {
-        let known = catalog.kinds().map(flotilla_crds::KindEntry::crd_name);
-        let names: BTreeSet<_> = known.filter(|name| crds.contains_key(name)).collect();
+        let known = crds.keys().filter(|name| catalog.kind_of_crd(name).is_some());
+        let names: BTreeSet<_> = known.cloned().collect();
         Self { from_before: names.clone(), names, complete: true }
     }
 }

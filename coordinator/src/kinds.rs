@@ -169,8 +169,7 @@ impl Discovery {
     }
 
     async fn follow(&self, (group, plural): &Resource) {
-        let entry = self.catalog.kinds().find(|entry| entry.group == *group && entry.plural == *plural);
-        if let Some(entry) = entry {
+        if let Some(entry) = self.catalog.kind_of_crd(&format!("{plural}.{group}")) {
             self.look(&GroupKind::new(&entry.group, &entry.kind), Cause::Counter).await;
         }
     }

@@ -137,6 +137,7 @@ struct Section {
     entries: Vec<KindEntry>,
     by_kind: BTreeMap<(String, String), usize>,
     by_arm_type: HashMap<String, usize>,
+    by_crd_name: HashMap<String, usize>,
     loaded: Vec<OnceLock<Arc<Kind>>>,
 }
 
@@ -151,6 +152,7 @@ impl Section {
                 .filter(|(_, e)| e.manager.is_arm())
                 .map(|(i, e)| (e.arm_type.to_ascii_lowercase(), i))
                 .collect(),
+            by_crd_name: entries.iter().enumerate().map(|(i, e)| (e.crd_name(), i)).collect(),
             loaded: entries.iter().map(|_| OnceLock::new()).collect(),
             entries,
         }
@@ -214,6 +216,15 @@ impl Catalog {
     pub fn kind_of_arm_type(&self, arm_type: &str) -> Option<&KindEntry> {
         let arm_type = arm_type.to_ascii_lowercase();
         let of = |section: &'_ Section| section.by_arm_type.get(&arm_type).copied();
+        match of(&self.standard) {
+            Some(index) => Some(&self.standard.entries[index]),
+            None => of(self.further()).map(|index| &self.further().entries[index]),
+        }
+    }
+
+    /// What the index says about the kind of a CRD, as in `storageaccounts.storage.azure.com`.
+    pub fn kind_of_crd(&self, name: &str) -> Option<&KindEntry> {
+        let of = |section: &'_ Section| section.by_crd_name.get(name).copied();
         match of(&self.standard) {
             Some(index) => Some(&self.standard.entries[index]),
             None => of(self.further()).map(|index| &self.further().entries[index]),

@@ -54,7 +54,7 @@ fn whole(catalog: &Catalog, pattern: &str) -> String {
     if !pattern.contains('.') {
         return format!("*/{pattern}");
     }
-    let named = catalog.kinds().find(|entry| entry.crd_name().eq_ignore_ascii_case(pattern));
+    let named = catalog.kind_of_crd(&pattern.to_lowercase());
     named.map_or_else(|| format!("{pattern}/*"), |entry| format!("{}/{}", entry.group, entry.kind))
 }
 
