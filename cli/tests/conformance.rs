@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a test that reports")]
 
+#[path = "../../crds/tests/shared/mod.rs"]
 mod shared;
 
 use std::collections::{BTreeMap, BTreeSet};

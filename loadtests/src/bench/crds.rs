@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use axum::http::Request;
+use flotilla_coordinator::crd_install::Versions;
 use flotilla_crds::{Catalog, KindEntry, Pattern};
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::core::GroupVersionKind;
@@ -26,28 +27,11 @@ const POLL: Duration = Duration::from_millis(100);
 /// The members' namespace.
 const NAMESPACE: &str = "flotilla-system";
 
-/// How many versions of each kind.
-#[derive(Clone, Copy)]
-enum Versions {
-    All,
-    Newest,
-}
-
-impl Versions {
-    /// As the coordinator's flag has it.
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Newest => "newest",
-        }
-    }
-
-    /// What the API server should hold with ASO's kinds, each read once, in MB.
-    fn heap(self) -> f64 {
-        match self {
-            Self::All => 1_300.0,
-            Self::Newest => 700.0,
-        }
+/// What the API server should hold with ASO's kinds, each read once, in MB.
+fn most_heap(versions: Versions) -> f64 {
+    match versions {
+        Versions::All => 1_300.0,
+        Versions::Newest => 700.0,
     }
 }
 
@@ -119,7 +103,7 @@ impl Scene {
         figures.extend(heap(&format!("{of}, idle"), self.memory().await?, None));
         say(&format!("reading each of {of}"));
         let seconds = self.read(&kinds).await?;
-        let most = whole.then(|| versions.heap());
+        let most = whole.then(|| most_heap(versions));
         figures.extend(heap(&format!("{of}, each read once"), self.memory().await?, most));
         figures.push(Figure::new("· reading them", "s", [seconds]));
         self.control_plane.stop().await?;

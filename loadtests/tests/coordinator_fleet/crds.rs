@@ -29,6 +29,18 @@ async fn established(cluster: &ControlPlane, name: &str) -> Crd {
     .await
 }
 
+/// Applies a resource group as kubectl does.
+async fn apply_resource_group(cluster: &ControlPlane, namespace: &str) {
+    let gvk = GroupVersionKind::gvk("resources.azure.com", "v1api20200601", "ResourceGroup");
+    let groups: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client(), namespace, &ApiResource::from_gvk_with_plural(&gvk, "resourcegroups"));
+    let group = json!({
+        "apiVersion": "resources.azure.com/v1api20200601", "kind": "ResourceGroup",
+        "metadata": {"name": "rg"}, "spec": {"location": "westeurope"},
+    });
+    groups.patch("rg", &PatchParams::apply("kubectl"), &Patch::Apply(&group)).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn first_object_of_a_kind_is_found_within_seconds() {
     begin();
@@ -43,16 +55,8 @@ async fn first_object_of_a_kind_is_found_within_seconds() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(worker.told.lock().unwrap().kinds.is_empty(), "a kind without objects is not watched");
 
-    let gvk = GroupVersionKind::gvk("resources.azure.com", "v1api20200601", "ResourceGroup");
-    let groups: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client(), &namespace, &ApiResource::from_gvk_with_plural(&gvk, "resourcegroups"));
-    let group = json!({
-        "apiVersion": "resources.azure.com/v1api20200601", "kind": "ResourceGroup",
-        "metadata": {"name": "rg"}, "spec": {"location": "westeurope"},
-    });
     let created = Instant::now();
-    let apply = PatchParams::apply("kubectl");
-    groups.patch("rg", &apply, &Patch::Apply(&group)).await.unwrap();
+    apply_resource_group(cluster, &namespace).await;
     let kind = GroupKind::new("resources.azure.com", "ResourceGroup");
     eventually("worker hears of the kind", SOON, async || {
         worker.told.lock().unwrap().kinds.contains(&kind).then_some(())
@@ -82,14 +86,7 @@ async fn kinds_that_others_install_are_found_and_left_alone() {
     let crds: Api<DynamicObject> = Api::all_with(cluster.client(), &ApiResource::erase::<Crd>(&()));
     crds.create(&PostParams::default(), &serde_json::from_value(theirs).unwrap()).await.unwrap();
     established(&cluster, "resourcegroups.resources.azure.com").await;
-    let gvk = GroupVersionKind::gvk("resources.azure.com", "v1api20200601", "ResourceGroup");
-    let groups: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client(), &namespace, &ApiResource::from_gvk_with_plural(&gvk, "resourcegroups"));
-    let group = json!({
-        "apiVersion": "resources.azure.com/v1api20200601", "kind": "ResourceGroup",
-        "metadata": {"name": "rg"}, "spec": {"location": "westeurope"},
-    });
-    groups.patch("rg", &PatchParams::apply("kubectl"), &Patch::Apply(&group)).await.unwrap();
+    apply_resource_group(&cluster, &namespace).await;
     let kind = GroupKind::new("resources.azure.com", "ResourceGroup");
     eventually("worker hears of the kind", SOON * 2, async || {
         worker.told.lock().unwrap().kinds.contains(&kind).then_some(())

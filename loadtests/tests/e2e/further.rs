@@ -5,15 +5,10 @@ use std::process::ExitCode;
 use anyhow::{Context as _, ensure};
 use flotilla_loadtests::armsim::Method;
 
-use crate::scene::Scene;
+use crate::scene::{Scene, in_group};
 use crate::world::share;
 
 const ACCOUNT_AND_VARIABLE: &str = "
-apiVersion: resources.azure.com/v1api20200601
-kind: ResourceGroup
-metadata: {name: $NS}
-spec: {location: westus2}
----
 apiVersion: automation.azure.com/v20231101
 kind: AutomationAccount
 metadata: {name: account}
@@ -29,7 +24,7 @@ spec: {owner: {name: account}, value: '1'}
 fn further_types_become_ready_and_go() -> ExitCode {
     share(async |world| {
         let scene = Scene::set(world, "further").await?;
-        let objects = scene.create(ACCOUNT_AND_VARIABLE).await?;
+        let objects = scene.create(&in_group(ACCOUNT_AND_VARIABLE)).await?;
         let puts: Vec<_> = scene.calls()?.into_iter().filter(|call| call.method == Method::Put).collect();
         for (end, version) in [("automationAccounts/account", "2023-11-01"), ("variables/variable", "2024-10-23")] {
             let put = puts.iter().find(|put| put.path.ends_with(end)).with_context(|| format!("no PUT of {end}"))?;

@@ -22,6 +22,19 @@ use crate::world::World;
 pub(crate) const WITHIN: Duration = Duration::from_secs(40);
 const POLL: Duration = Duration::from_millis(50);
 
+/// The scene's resource group.
+pub(crate) const GROUP: &str = "
+apiVersion: resources.azure.com/v1api20200601
+kind: ResourceGroup
+metadata: {name: $NS}
+spec: {location: westus2}
+";
+
+/// The manifests of the scene's resource group and of what is in it.
+pub(crate) fn in_group(yaml: &str) -> String {
+    format!("{GROUP}---{yaml}")
+}
+
 /// The scene. `$NS` in its manifests stands for its name.
 pub(crate) struct Scene {
     pub(crate) world: &'static World,

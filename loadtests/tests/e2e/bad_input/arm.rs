@@ -9,15 +9,8 @@ use kube::api::DynamicObject;
 use tokio::time::sleep;
 
 use super::{CALM, RECOVERED_WITHIN, Row, Setup, Verdict, good_credential, run};
-use crate::scene::Scene;
+use crate::scene::{GROUP, Scene};
 use crate::world::share;
-
-const GROUP: &str = "
-apiVersion: resources.azure.com/v1api20200601
-kind: ResourceGroup
-metadata: {name: $NS}
-spec: {location: westus2}
-";
 
 const NETWORK: &str = "
 apiVersion: resources.azure.com/v1api20200601

@@ -7,15 +7,8 @@ use kube::api::DynamicObject;
 use serde_json::json;
 
 use super::{Row, Verdict, good_credential, run};
-use crate::scene::Scene;
+use crate::scene::{GROUP, Scene};
 use crate::world::share;
-
-const GROUP: &str = "
-apiVersion: resources.azure.com/v1api20200601
-kind: ResourceGroup
-metadata: {name: $NS}
-spec: {location: westus2}
-";
 
 const LONELY_IDENTITY: &str = "
 apiVersion: managedidentity.azure.com/v1api20230131

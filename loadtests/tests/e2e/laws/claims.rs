@@ -9,17 +9,12 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::json;
 
-use crate::scene::{Scene, WITHIN, tag};
+use crate::scene::{Scene, WITHIN, in_group, tag};
 use crate::world::share;
 
 const RESOURCE_ID: &str = "serviceoperator.azure.com/resource-id";
 
 const GROUP_AND_IDENTITIES: &str = "
-apiVersion: resources.azure.com/v1api20200601
-kind: ResourceGroup
-metadata: {name: $NS}
-spec: {location: westus2}
----
 apiVersion: managedidentity.azure.com/v1api20230131
 kind: UserAssignedIdentity
 metadata: {name: one}
@@ -32,11 +27,6 @@ spec: {location: westus2, owner: {name: $NS}}
 ";
 
 const NETWORK: &str = "
-apiVersion: resources.azure.com/v1api20200601
-kind: ResourceGroup
-metadata: {name: $NS}
-spec: {location: westus2}
----
 apiVersion: network.azure.com/v1api20240301
 kind: VirtualNetwork
 metadata: {name: net}
@@ -76,7 +66,7 @@ async fn delete(scene: &Scene, object: &DynamicObject) -> Result<()> {
 fn subnets_survive_a_change_of_their_network() -> ExitCode {
     share(async |world| {
         let scene = Scene::set(world, "subnets").await?;
-        let objects = scene.create(NETWORK).await?;
+        let objects = scene.create(&in_group(NETWORK)).await?;
         for value in ["one", "two"] {
             scene.cluster().patch(&objects[1], &tag("app", value)).await?;
             scene.wait_ready(&objects).await?;
@@ -91,7 +81,7 @@ fn subnets_survive_a_change_of_their_network() -> ExitCode {
 fn copy_of_a_manifest_claims_its_own_resource_and_never_deletes_the_original() -> ExitCode {
     share(async |world| {
         let scene = Scene::set(world, "copied").await?;
-        let objects = scene.create(GROUP_AND_IDENTITIES).await?;
+        let objects = scene.create(&in_group(GROUP_AND_IDENTITIES)).await?;
         let original = scene.get(&objects[1]).await?;
         let mut copy = objects[1].clone();
         copy.metadata.name = Some("copy".to_owned());
@@ -115,7 +105,7 @@ fn copy_of_a_manifest_claims_its_own_resource_and_never_deletes_the_original() -
 fn object_whose_claim_was_changed_or_removed_takes_its_own_resource_along() -> ExitCode {
     share(async |world| {
         let scene = Scene::set(world, "tampered").await?;
-        let objects = scene.create(GROUP_AND_IDENTITIES).await?;
+        let objects = scene.create(&in_group(GROUP_AND_IDENTITIES)).await?;
         let others = scene.get(&objects[2]).await?.annotations()[RESOURCE_ID].clone();
         for id in [json!(others), json!("nonsense"), json!(""), json!(null)] {
             let tamper = json!({"metadata": {"annotations": {RESOURCE_ID: id}}});
