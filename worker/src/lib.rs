@@ -7,6 +7,7 @@ pub mod arm;
 pub mod budget;
 pub mod engine;
 pub mod fleet;
+mod id;
 pub mod metrics;
 pub mod run;
 

@@ -21,7 +21,7 @@ use super::held::Gained;
 use super::leader::{self, Finder};
 use super::lease::Losses;
 use super::shards::Shards;
-use crate::engine::object::Id;
+use crate::id::Id;
 
 /// What the fleet asks of the engine.
 #[derive(Debug)]
