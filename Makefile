@@ -10,7 +10,7 @@ export PATH := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/flotilla/bin:$(PATH)
 # All recipes build the same selection of crates: another one would make cargo compile the dependencies again with
 # other features. What was built is run from here.
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug
-GO_MODULES := loadtests/control-plane/apiserver loadtests/control-plane/etcd
+GO_MODULES := loadtests/testbed/control-plane/apiserver loadtests/testbed/control-plane/etcd
 
 .PHONY: help
 help: ## List the recipes
@@ -25,12 +25,12 @@ setup: ## Bring what tests and demo need into the cache; the first time takes 10
 
 .PHONY: build
 build: ## Build all crates and programs
-	cargo build --workspace --bins
+	cargo build --workspace --bins --locked
 
 .PHONY: lint
 lint: ## Check formats, lints, licences and banned crates
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --workspace --all-targets --locked -- -D warnings
 	@scripts/setup cargo-deny
 	cargo deny --log-level error check bans licenses sources
 	@unformatted=$$(gofmt -l $(GO_MODULES)); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
@@ -38,13 +38,13 @@ lint: ## Check formats, lints, licences and banned crates
 
 .PHONY: test
 test: setup build ## Run all tests; those that need a control plane start one
-	cargo test --workspace
+	cargo test --workspace --locked --no-fail-fast
 
 .PHONY: fuzz
 fuzz: setup build ## Feed parsers with random bytes, MINUTES each (10), and run random tests with a SEED of their own
 	@scripts/fuzz $(or $(MINUTES),10)
 	@seed=$(or $(SEED),$$(date +%s)); echo "random tests with SEED=$$seed"; \
-		PROPTEST_RNG_SEED=$$seed cargo test --workspace --lib --test properties
+		PROPTEST_RNG_SEED=$$seed cargo test --workspace --locked --lib --test properties
 
 .PHONY: generate
 generate: $(if $(TYPES),catalog) ## Remake everything in the tree that is made by a program; the catalog only with TYPES
@@ -70,16 +70,16 @@ demo: setup build ## Show a fleet at work from start to end; KEEP=1 leaves it ru
 
 .PHONY: e2e
 e2e: setup build ## Run the recorded cases against a fleet
-	cargo test --workspace --test e2e
+	cargo test --workspace --locked --test e2e
 
 .PHONY: chaos
 chaos: setup build ## Kill coordinators and workers while operations run, and check that nothing was lost
-	cargo test --workspace --test e2e survival
+	cargo test --workspace --locked --test e2e survival
 
 .PHONY: bench
 bench: setup ## Measure it, as docs/benchmarks.md shows; SHORT=1 takes a minute and shows less
 	@scripts/setup valgrind
-	cargo build --release --workspace --bins
+	cargo build --release --workspace --bins --locked
 	@exec $(BIN:debug=release)/bench $(if $(SHORT),--short)
 
 .PHONY: catalog

@@ -1,0 +1,171 @@
+//! ARM refuses, fails, or does not answer.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use flotilla_armsim::{App, FaultAction, FaultMatch, FaultRule, Method};
+use futures::future::BoxFuture;
+use kube::api::DynamicObject;
+use tokio::time::sleep;
+
+use super::{CALM, RECOVERED_WITHIN, Row, Setup, Verdict, good_credential, run};
+use crate::scene::{GROUP, Scene};
+use crate::world::share;
+
+const NETWORK: &str = "
+apiVersion: resources.azure.com/v1api20200601
+kind: ResourceGroup
+metadata: {name: $NS}
+spec: {location: westus2}
+---
+apiVersion: network.azure.com/v1api20240301
+kind: VirtualNetwork
+metadata: {name: net}
+spec: {location: westus2, owner: {name: $NS}, addressSpace: {addressPrefixes: [10.0.0.0/16]}}
+";
+
+/// Makes the subscription's calls with this method and path go wrong.
+fn fault(scene: &Scene, method: Method, path: &str, action: FaultAction) -> Result<()> {
+    let path = Some(format!("/subscriptions/{}{path}", scene.subscription));
+    let matches = FaultMatch { method: Some(method), path, ..FaultMatch::default() };
+    let rule = FaultRule { name: scene.namespace.clone(), matches, skip: 0, count: None, action };
+    scene.world.azure.add_fault(rule)?;
+    Ok(())
+}
+
+/// Removes the scene's faults.
+fn calm_down<'a>(scene: &'a Scene, _: &'a App) -> BoxFuture<'a, Result<Vec<DynamicObject>>> {
+    Box::pin(async {
+        let azure = &scene.world.azure;
+        for fault in azure.faults().iter().filter(|fault| fault.rule.name == scene.namespace) {
+            azure.remove_fault(fault.id)?;
+        }
+        Ok(Vec::new())
+    })
+}
+
+fn status(status: u16, code: &str, message: &str) -> FaultAction {
+    FaultAction::Status { status, code: code.to_owned(), message: message.to_owned(), retry_after: None }
+}
+
+/// A setup with a good credential and one fault on the PUT of the group.
+macro_rules! refusing {
+    ($action:expr) => {
+        |scene, app| {
+            Box::pin(async move {
+                good_credential(scene, app).await?;
+                fault(scene, Method::Put, "/resourceGroups/*", $action)
+            })
+        }
+    };
+}
+
+fn group(name: &'static str, setup: Setup, verdict: Verdict) -> Row {
+    Row { name, yaml: GROUP, setup, held_up: 0, verdict, heal: calm_down }
+}
+
+const fn verdict(reason: &'static str, severity: &'static str, says: &'static [&'static str]) -> Verdict {
+    Verdict { reason, severity, says }
+}
+
+#[test]
+fn refusals_of_arm_are_explained_and_overcome() -> ExitCode {
+    let rows = vec![
+        group(
+            "400 that may pass",
+            refusing!(status(400, "InvalidParameter", "The tag is not to our taste.")),
+            verdict("InvalidParameter", "Warning", &["not to our taste", "change the spec"]),
+        ),
+        group(
+            "400 that is final",
+            refusing!(status(400, "InvalidRequestContent", "The request content was invalid.")),
+            verdict("InvalidRequestContent", "Error", &["content was invalid", "change the spec"]),
+        ),
+        group(
+            "403",
+            refusing!(status(403, "AuthorizationFailed", "The client does not have authorization to perform action.")),
+            verdict("AuthorizationFailed", "Warning", &["does not have authorization", "grant", "role"]),
+        ),
+        group(
+            "404",
+            refusing!(status(404, "ParentResourceNotFound", "Failed to find the parent.")),
+            verdict("ParentResourceNotFound", "Warning", &["failed to find the parent", "has to be there"]),
+        ),
+        group(
+            "409",
+            refusing!(status(409, "AnotherOperationInProgress", "Another operation on this is in progress.")),
+            verdict("AnotherOperationInProgress", "Warning", &["in progress", "has to end first"]),
+        ),
+        group(
+            "429",
+            refusing!(FaultAction::Status {
+                status: 429,
+                code: "TooManyRequests".to_owned(),
+                message: "The request is being throttled.".to_owned(),
+                retry_after: Some(60),
+            }),
+            verdict("TooManyRequests", "Warning", &["throttled", "fewer calls"]),
+        ),
+        group(
+            "500",
+            refusing!(status(500, "InternalServerError", "Encountered internal server error.")),
+            verdict("InternalServerError", "Warning", &["internal server error", "tried again"]),
+        ),
+        group(
+            "no answer",
+            refusing!(FaultAction::Drop),
+            verdict("AzureUnreachable", "Warning", &["check the endpoint"]),
+        ),
+    ];
+    share(async |world| run(world, rows).await)
+}
+
+#[test]
+fn failed_operations_are_explained_and_begun_again() -> ExitCode {
+    let failing: Setup = |scene, app| {
+        Box::pin(async move {
+            good_credential(scene, app).await?;
+            let (code, message) = ("NetworkProvisioningFailed".to_owned(), "The fabric has torn.".to_owned());
+            fault(scene, Method::Put, "/*/virtualNetworks/*", FaultAction::FailOperation { code, message })
+        })
+    };
+    let row = Row {
+        name: "an operation that fails",
+        yaml: NETWORK,
+        setup: failing,
+        held_up: 1,
+        verdict: verdict("NetworkProvisioningFailed", "Warning", &["the fabric has torn", "tried again"]),
+        heal: calm_down,
+    };
+    share(async |world| run(world, vec![row]).await)
+}
+
+#[test]
+fn failed_polls_are_explained_and_never_lead_to_a_second_put() -> ExitCode {
+    share(async |world| {
+        let (scene, app) = Scene::with_app(world, "polls").await?;
+        good_credential(&scene, &app).await?;
+        let objects = scene.create(GROUP).await?;
+        fault(&scene, Method::Get, "/providers/*", status(503, "ServiceUnavailable", "The service is unavailable."))?;
+        let network = scene.read(NETWORK)?.split_off(1);
+        scene.apply(&network).await?;
+        let ready = scene.wait_reason(&network[0], "ServiceUnavailable").await?;
+        verdict("ServiceUnavailable", "Warning", &["unavailable", "tried again"]).check(&ready)?;
+        let polls = || {
+            let faults = scene.world.azure.faults();
+            faults.iter().filter(|fault| fault.rule.name == scene.namespace).map(|fault| fault.used).sum::<u64>()
+        };
+        let before = polls();
+        sleep(CALM).await;
+        let during = polls() - before;
+        // The waits grow to 30 s of ARM's time, which is a second here.
+        ensure!((1..=10).contains(&during), "{during} polls in {CALM:?} of what cannot be polled");
+        calm_down(&scene, &app).await?;
+        scene.cluster().wait_ready(&network, RECOVERED_WITHIN).await?;
+        let calls = scene.calls()?;
+        let puts = calls.iter().filter(|call| call.method == Method::Put && call.path.contains("virtualNetworks"));
+        let puts = puts.count();
+        ensure!(puts == 1, "{puts} PUTs");
+        scene.clear(&[objects, network].concat()).await
+    })
+}

@@ -1,0 +1,267 @@
+//! A coordinator and a worker in this process, against a real API server and armsim: objects become Ready and go again, and
+//! what that cost is counted from the audit log and from armsim's journal.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use flotilla_armsim::{Armsim, Method};
+use flotilla_coordinator::Coordinator;
+use flotilla_crds::Pattern;
+use flotilla_testbed::cluster::{Cluster, Ready, parse};
+use flotilla_testbed::control_plane::ControlPlane;
+use flotilla_testbed::control_plane::audit::Event;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, ObjectMeta, PostParams};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+const PATTERN: &str = "resources.azure.com/*;managedidentity.azure.com/*;network.azure.com/VirtualNetwork*";
+const SOON: Duration = Duration::from_secs(30);
+/// Short, so that several periods pass within a test.
+const SYNC_PERIOD: &str = "2s";
+
+/// One fleet of two, and what it works on.
+struct World {
+    control_plane: &'static ControlPlane,
+    azure: Armsim,
+    cluster: Cluster,
+    namespace: String,
+    stop: CancellationToken,
+    members: Vec<JoinHandle<Result<()>>>,
+}
+
+impl World {
+    async fn start(name: &str, credential: Credential) -> Result<Self> {
+        let _ = tracing_subscriber::fmt()
+            .with_env_filter(std::env::var("FLOTILLA_TEST_LOG").unwrap_or_else(|_| "warn".into()))
+            .with_test_writer()
+            .try_init();
+        let control_plane = ControlPlane::shared().await;
+        let azure =
+            Armsim::start(flotilla_armsim::Options { time_scale: 60.0, ..flotilla_armsim::Options::default() }).await?;
+        let operator = control_plane.namespace(&format!("{name}-system")).await?;
+        let namespace = control_plane.namespace(name).await?;
+        let kube = control_plane.client_config().clone();
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let mut config = flotilla_coordinator::Config::new(kube.clone(), &operator, "coordinator-0", listen);
+        config.crd_pattern = Pattern::parse(PATTERN)?;
+        config.budget.time_scale = 60.0;
+        let environment = environment(&azure, &namespace, credential);
+        if credential == Credential::OfTheNamespace {
+            write_secret(control_plane, &namespace).await?;
+        }
+        let worker =
+            flotilla_worker::Config::from_env(kube, &operator, "worker-0", |key| environment.get(key).cloned())?;
+        let stop = CancellationToken::new();
+        let (coordinator_stop, worker_stop) = (stop.clone(), stop.clone());
+        let coordinator = tokio::spawn(async move { Ok(Coordinator::new(config).run(coordinator_stop).await?) });
+        let worker = tokio::spawn(flotilla_worker::run(worker, worker_stop));
+        let cluster = Cluster::new(control_plane.client());
+        cluster.wait_kinds(PATTERN, Duration::from_mins(1)).await?;
+        Ok(Self { control_plane, azure, cluster, namespace, stop, members: vec![worker, coordinator] })
+    }
+
+    async fn stop(self) -> Result<()> {
+        self.stop.cancel();
+        for member in self.members {
+            member.await??;
+        }
+        Ok(())
+    }
+
+    fn objects(&self, yaml: &str) -> Result<Vec<DynamicObject>> {
+        let mut objects = parse(yaml)?;
+        for object in &mut objects {
+            object.metadata.namespace = Some(self.namespace.clone());
+        }
+        Ok(objects)
+    }
+
+    /// Writes to one object by us, by subresource, and events.
+    fn writes(&self, resource: &str, name: &str) -> Result<Vec<String>> {
+        let events = self.control_plane.audit_events()?;
+        let ours =
+            |event: &&Event| event.is_write() && event.is_about(resource, &self.namespace, name) && !by_test(event);
+        Ok(events.iter().filter(ours).map(describe).collect())
+    }
+
+    fn all_writes(&self) -> Result<usize> {
+        let events = self.control_plane.audit_events()?;
+        let here = |event: &&Event| {
+            event.is_write() && event.object.as_ref().is_some_and(|object| object.namespace == self.namespace)
+        };
+        Ok(events.iter().filter(here).count())
+    }
+
+    fn puts(&self) -> Vec<String> {
+        let calls = self.azure.calls();
+        calls.iter().filter(|call| call.method == Method::Put).map(|call| call.path.to_string()).collect()
+    }
+}
+
+/// Applies are patches through the kubectl manager of this test; the worker's patches are merge patches, and the audit log
+/// does not tell the two apart but by number: each test object is applied once.
+fn by_test(event: &Event) -> bool {
+    event.verb == "delete" || event.verb == "create"
+}
+
+fn describe(event: &Event) -> String {
+    let subresource = event.object.as_ref().map_or("", |object| object.subresource.as_str());
+    format!("{} {subresource}", event.verb).trim().to_owned()
+}
+
+/// Whose credential there is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Credential {
+    Global,
+    OfTheNamespace,
+}
+
+const CREDENTIAL: [(&str, &str); 4] = [
+    ("AZURE_SUBSCRIPTION_ID", flotilla_armsim::DEMO_SUBSCRIPTION),
+    ("AZURE_TENANT_ID", flotilla_armsim::DEMO_TENANT),
+    ("AZURE_CLIENT_ID", flotilla_armsim::DEMO_CLIENT_ID),
+    ("AZURE_CLIENT_SECRET", flotilla_armsim::DEMO_CLIENT_SECRET),
+];
+
+const SECRET: &str = "aso-credential";
+
+async fn write_secret(control_plane: &ControlPlane, namespace: &str) -> Result<()> {
+    let data = CREDENTIAL.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let metadata = ObjectMeta { name: Some(SECRET.to_owned()), ..ObjectMeta::default() };
+    let secret = Secret { metadata, string_data: Some(data.into()), ..Secret::default() };
+    Api::namespaced(control_plane.client(), namespace).create(&PostParams::default(), &secret).await?;
+    Ok(())
+}
+
+fn environment(azure: &Armsim, namespace: &str, credential: Credential) -> BTreeMap<String, String> {
+    let pairs = [
+        ("AZURE_RESOURCE_MANAGER_ENDPOINT", azure.endpoint().to_owned()),
+        ("AZURE_RESOURCE_MANAGER_AUDIENCE", azure.endpoint().to_owned()),
+        ("AZURE_AUTHORITY_HOST", azure.endpoint().to_owned()),
+        ("FLOTILLA_ARM_CA_FILE", azure.ca_pem_path().display().to_string()),
+        ("FLOTILLA_ARM_TIME_SCALE", "60".to_owned()),
+        ("AZURE_SYNC_PERIOD", SYNC_PERIOD.to_owned()),
+        ("AZURE_TARGET_NAMESPACES", namespace.to_owned()),
+    ];
+    let global = CREDENTIAL.into_iter().filter(|_| credential == Credential::Global);
+    let pairs = pairs.into_iter().chain(global.map(|(key, value)| (key, value.to_owned())));
+    pairs.map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+const GROUP: &str = "
+apiVersion: resources.azure.com/v1api20200601
+kind: ResourceGroup
+metadata: { name: rg-one }
+spec: { location: westeurope, tags: { team: a } }
+";
+
+const CHILDREN: &str = "
+apiVersion: managedidentity.azure.com/v1api20230131
+kind: UserAssignedIdentity
+metadata: { name: identity-one }
+spec: { location: westeurope, owner: { name: rg-two } }
+---
+apiVersion: network.azure.com/v1api20240301
+kind: VirtualNetwork
+metadata: { name: vnet-one }
+spec: { location: westeurope, owner: { name: rg-two }, addressSpace: { addressPrefixes: [10.0.0.0/16] } }
+---
+apiVersion: resources.azure.com/v1api20200601
+kind: ResourceGroup
+metadata: { name: rg-two }
+spec: { location: westeurope }
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resource_group_becomes_ready_costs_nothing_while_unchanged_and_goes_again() -> Result<()> {
+    let world = World::start("worker-rg", Credential::Global).await?;
+    let objects = world.objects(GROUP)?;
+    for object in &objects {
+        world.cluster.apply(object).await?;
+    }
+    world.cluster.wait_ready(&objects, SOON).await?;
+    let ready = world.cluster.get(&objects[0]).await?.context("the group is gone")?;
+    ensure!(ready.data["status"]["properties"].is_object() || ready.data["status"]["id"].is_string(), "{ready:?}");
+
+    // The apply itself is one patch; claim and status are ours.
+    let writes = world.writes("resourcegroups", "rg-one")?;
+    ensure!(writes == ["patch", "patch", "patch status"], "{writes:?}");
+    ensure!(world.puts().len() == 1, "{:?}", world.puts());
+
+    // Three sync periods of an unchanged object: reads, and not one write to anybody.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (writes, calls) = (world.all_writes()?, world.azure.calls().len());
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    ensure!(world.all_writes()? == writes, "an unchanged object was written");
+    ensure!(world.puts().len() == 1, "{:?}", world.puts());
+    ensure!(world.azure.calls().len() >= calls + 3, "nobody looked");
+
+    // Somebody changes it behind our back: it is put right with one PUT.
+    let change = flotilla_armsim::ResourceChange {
+        id: ready.data["status"]["id"].as_str().unwrap_or_default().to_owned(),
+        merge: serde_json::json!({ "tags": { "team": "b" } }),
+        provisioning_state: None,
+    };
+    world.azure.control().change_resource(&change)?;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    ensure!(world.puts().len() == 2, "drift was answered with {:?}", world.puts());
+
+    world.cluster.delete(&objects[0]).await?;
+    world.cluster.wait_gone(&objects, SOON).await?;
+    let left = world.azure.control().resources(&flotilla_armsim::ResourceFilter::default())?;
+    ensure!(left.is_empty(), "{left:?}");
+    world.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn children_wait_for_their_owner_and_all_become_ready_in_any_order() -> Result<()> {
+    let world = World::start("worker-owner", Credential::Global).await?;
+    let objects = world.objects(CHILDREN)?;
+    world.cluster.apply(&objects[0]).await?;
+    let waiting =
+        world.cluster.wait_condition(&objects[0], SOON, |ready: &Ready| ready.reason == "WaitingForOwner").await?;
+    ensure!(waiting.severity == "Warning" && waiting.message.contains("rg-two"), "{waiting}");
+    for object in &objects[1..] {
+        world.cluster.apply(object).await?;
+    }
+    world.cluster.wait_ready(&objects, SOON).await?;
+    let puts = world.puts();
+    ensure!(puts.len() == 3 && puts[0].ends_with("/rg-two"), "{puts:?}");
+    let child = world.cluster.get(&objects[0]).await?.context("the identity is gone")?;
+    let owner = child.metadata.owner_references.as_ref().and_then(|owners| owners.first());
+    ensure!(owner.is_some_and(|owner| owner.name == "rg-two"), "{:?}", child.metadata);
+
+    for object in &objects {
+        world.cluster.delete(object).await?;
+    }
+    world.cluster.wait_gone(&objects, SOON).await?;
+    let left = world.azure.control().resources(&flotilla_armsim::ResourceFilter::default())?;
+    ensure!(left.is_empty(), "{left:?}");
+    world.stop().await
+}
+
+/// The API server deletes the parts of a namespace in any order, and the credential often goes first.
+#[tokio::test(flavor = "multi_thread")]
+async fn resources_are_deleted_though_their_namespaces_credential_went_first() -> Result<()> {
+    let world = World::start("worker-secret", Credential::OfTheNamespace).await?;
+    let objects = world.objects(CHILDREN)?;
+    for object in &objects {
+        world.cluster.apply(object).await?;
+    }
+    world.cluster.wait_ready(&objects, SOON).await?;
+    let secrets = Api::<Secret>::namespaced(world.control_plane.client(), &world.namespace);
+    secrets.delete(SECRET, &DeleteParams::default()).await?;
+    // Long enough that nobody takes the Secret for unchanged any more.
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    for object in &objects {
+        world.cluster.delete(object).await?;
+    }
+    world.cluster.wait_gone(&objects, SOON).await?;
+    let left = world.azure.control().resources(&flotilla_armsim::ResourceFilter::default())?;
+    ensure!(left.is_empty(), "{left:?}");
+    world.stop().await
+}

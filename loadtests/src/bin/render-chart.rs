@@ -1,5 +1,0 @@
-//! Remakes what is committed of the Helm chart's output: `make generate`.
-
-fn main() -> anyhow::Result<()> {
-    flotilla_loadtests::chart::generate()
-}
