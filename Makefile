@@ -53,6 +53,7 @@ generate: $(if $(TYPES),catalog) ## Remake everything in the tree that is made b
 	$(BIN)/flotilla crds list -o markdown > docs/reference/kinds.md
 	$(BIN)/flotilla crds list --further -o markdown > docs/reference/further_types.md
 	$(BIN)/render-chart
+	FLOTILLA_GENERATE=1 cargo test -p flotilla-proto page_of_timings
 
 .PHONY: clean
 clean: ## Remove what was built; the cache of tools stays

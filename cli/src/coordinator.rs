@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use flotilla_coordinator::crd_install::Versions;
-use flotilla_coordinator::{Config, Coordinator, Tls};
+use flotilla_coordinator::{Config, Coordinator};
 use flotilla_worker::arm::client::Options as Client;
 
 use crate::args::{self, CrdManagement, CrdVersions};
@@ -15,7 +15,7 @@ pub(crate) async fn run(args: args::Coordinator) -> Result<()> {
     let kube = cluster::infer("coordinator", &args.member).await?;
     let mut config = Config::new(kube, &args.member.namespace, &args.member.pod_name, args.listen);
     config.advertise = args.advertise_address;
-    config.tls = tls::read(&args.member.tls)?.map(|pem| Tls { certificate: pem.certificate, key: pem.key, ca: pem.ca });
+    config.tls = tls::read(&args.member.tls)?;
     config.manage_crds = args.crd_management == CrdManagement::Auto;
     config.crd_pattern = args.crd_pattern;
     config.crd_versions = match args.crd_versions {

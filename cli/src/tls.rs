@@ -3,22 +3,16 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use flotilla_proto::Tls;
 
-use crate::args::Tls;
-
-/// Certificate, key and authority, as PEM text.
-pub(crate) struct Pem {
-    pub(crate) certificate: String,
-    pub(crate) key: String,
-    pub(crate) ca: String,
-}
+use crate::args;
 
 /// Reads the files that the flags name; none if the flags name none.
-pub(crate) fn read(flags: &Tls) -> Result<Option<Pem>> {
+pub(crate) fn read(flags: &args::Tls) -> Result<Option<Tls>> {
     let (Some(certificate), Some(key), Some(ca)) = (&flags.tls_cert, &flags.tls_key, &flags.tls_ca) else {
         return Ok(None);
     };
-    Ok(Some(Pem { certificate: text(certificate)?, key: text(key)?, ca: text(ca)? }))
+    Ok(Some(Tls { certificate: text(certificate)?, key: text(key)?, ca: text(ca)? }))
 }
 
 fn text(path: &Path) -> Result<String> {

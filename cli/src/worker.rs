@@ -2,7 +2,6 @@
 
 use anyhow::{Context as _, Result};
 use flotilla_worker::Config;
-use flotilla_worker::fleet::stream::Tls;
 
 use crate::args;
 use crate::{cluster, stop, telemetry, tls};
@@ -14,7 +13,7 @@ pub(crate) async fn run(args: args::Worker) -> Result<()> {
     let kube = cluster::infer("worker", &args.member).await?;
     let variable = |name: &str| std::env::var(name).ok();
     let mut config = Config::from_env(kube, &args.member.namespace, &args.member.pod_name, variable)?;
-    config.tls = tls::read(&args.member.tls)?.map(|pem| Tls { certificate: pem.certificate, key: pem.key, ca: pem.ca });
+    config.tls = tls::read(&args.member.tls)?;
     let ready = config.ready.subscribe();
     telemetry.serve(args.member.metrics_addr.0, move || *ready.borrow()).await?;
     let ended = flotilla_worker::run(config, shutdown).await.context("worker ended");

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use flotilla_crds::Pattern;
+use flotilla_proto::{Tls, timing};
 
 use crate::crd_install::Versions;
-use crate::server::Tls;
 use crate::{budget, election, fleet, kinds};
 
 /// Everything a coordinator needs to know. The defaults give a crash take-over in under 10 s.
@@ -61,8 +61,8 @@ impl Config {
             fleet: fleet::Settings::default(),
             budget: budget::Options::default(),
             kinds: kinds::Settings::default(),
-            read_leases_every: Duration::from_millis(500),
-            keep_leases_for: Duration::from_mins(10),
+            read_leases_every: timing::LEASES_READ_EVERY,
+            keep_leases_for: timing::LEASES_KEPT_FOR,
         }
     }
 }

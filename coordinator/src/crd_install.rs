@@ -28,9 +28,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flotilla_crds::{Catalog, KindEntry, Pattern, UnknownVersion, admission};
+use flotilla_proto::task::Process;
+use flotilla_proto::{kubernetes, names};
 use futures::{StreamExt, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, ObjectMeta, Patch};
 use kube::core::{GroupVersionKind, PartialObjectMeta};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
@@ -39,14 +41,11 @@ use tokio::time::Instant;
 
 use self::look::{Look, Step};
 use self::progress::Progress;
-pub use self::render::HASH;
 use self::render::{hash, hashed, is_managed};
 use self::serving::Serving;
 pub use self::versions::Versions;
-use crate::api_server;
 use crate::installed::Installed;
 use crate::metrics::Metrics;
-use crate::store::names::FIELD_MANAGER;
 
 /// Between two passes when all is well: a CRD that somebody deleted comes back.
 const PASS_EVERY: Duration = Duration::from_mins(10);
@@ -67,7 +66,7 @@ const SENDING: usize = 4;
 pub enum Error {
     /// The cluster did not say which CRDs it has.
     #[error("failed to list CRDs")]
-    List(#[source] api_server::Error),
+    List(#[source] kubernetes::Error),
     /// The catalog's entry could not be unpacked or printed.
     #[error("failed to make the CRD {name}: {reason}")]
     Render {
@@ -78,7 +77,7 @@ pub enum Error {
     },
     /// The cluster did not say which CRDs it serves.
     #[error("failed to ask which CRDs are served")]
-    Discover(#[source] api_server::Error),
+    Discover(#[source] kubernetes::Error),
     /// The pattern names an api-version that the kind does not have.
     #[error("failed to choose the versions of {name}")]
     UnknownVersion {
@@ -114,7 +113,7 @@ pub enum Error {
         name: String,
         /// Cause.
         #[source]
-        source: api_server::Error,
+        source: kubernetes::Error,
     },
 }
 
@@ -133,6 +132,7 @@ pub(crate) struct Installer {
     pub(crate) versions: Versions,
     pub(crate) metrics: Metrics,
     pub(crate) installed: watch::Sender<Installed>,
+    pub(crate) process: Process,
 }
 
 /// What happened to a CRD or a policy.
@@ -200,7 +200,8 @@ impl Installer {
     /// One look at everything. Returns how many could not be installed and may be in another pass.
     async fn pass(&self, memory: &mut Memory) -> Result<usize, Error> {
         let existing = self.existing().await?;
-        let serving = Serving::begin(self.client.clone()).await.map_err(|error| Error::Discover(error.into()))?;
+        let serving =
+            Serving::begin(self.client.clone(), &self.process).await.map_err(|error| Error::Discover(error.into()))?;
         let first = !self.installed.borrow().complete;
         if first {
             self.installed.send_replace(Installed::seen(self.catalog, &existing));
@@ -283,12 +284,11 @@ impl Installer {
         let gvk = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &ApiResource::from_gvk(&gvk));
         let existing: Option<PartialObjectMeta<DynamicObject>> = api.get_metadata_opt(name).await?;
-        let current = existing.and_then(|policy| policy.metadata.annotations?.remove(HASH));
+        let current = existing.and_then(|policy| policy.metadata.annotations?.remove(names::HASH));
         if current.as_deref() == hash(policy) {
             return Ok(Outcome::Unchanged);
         }
-        let apply = PatchParams::apply(FIELD_MANAGER).force();
-        api.patch_metadata(name, &apply, &Patch::Apply(policy)).await?;
+        api.patch_metadata(name, &kubernetes::apply(), &Patch::Apply(policy)).await?;
         Ok(Outcome::Written)
     }
 }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use flotilla_proto::v1::leader_message::Message as ToWorker;
-use flotilla_proto::{Epoch, Key, KeyRange, Term, WorkerId, v1};
+use flotilla_proto::{Epoch, Key, KeyRange, Term, WorkerId, timing, v1};
 
 pub use message::{Action, Event, Note, StreamId};
 
@@ -32,9 +32,8 @@ use crate::shard_map::{Shard, ShardMap};
 pub struct Settings {
     /// How long a silent worker is believed.
     pub lease: Timers,
-    /// What a worker is told as the time in which it has to give a shard up. Longer than a worker waits for any answer of
-    /// ARM (65 s): a worker that could not answer in time loses everything, and who takes over a PUT that is still on its way
-    /// sends another one.
+    /// What a worker is told as the time in which it has to give a shard up. A worker that does not answer in time loses
+    /// everything.
     pub revoke_within: Duration,
     /// How much longer the leader waits before it takes the worker's lease away.
     pub revoke_grace: Duration,
@@ -49,12 +48,12 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            lease: Timers { expired_after: Duration::from_secs(6), dead_after: Duration::from_secs(8) },
-            revoke_within: Duration::from_secs(70),
-            revoke_grace: Duration::from_secs(5),
-            gather_within: Duration::from_secs(10),
+            lease: Timers { expired_after: timing::LEASE_EXPIRED_AFTER, dead_after: timing::LEASE_DEAD_AFTER },
+            revoke_within: timing::REVOKE_WITHIN,
+            revoke_grace: timing::REVOKE_GRACE,
+            gather_within: timing::GATHER_WITHIN,
             balance_every: Duration::from_secs(1),
-            heartbeat: Duration::from_secs(1),
+            heartbeat: timing::STREAM_HEARTBEAT,
         }
     }
 }

@@ -13,15 +13,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use flotilla_crds::{Catalog, KindEntry};
-use flotilla_proto::GroupKind;
+use flotilla_crds::Catalog;
+use flotilla_proto::{GroupKind, kubernetes};
 use futures::{AsyncBufReadExt, TryStreamExt};
-use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 use tokio::sync::watch;
 
 use self::counters::{Counters, Resource, Scrape};
-use crate::api_server;
 use crate::installed::Installed;
 use crate::metrics::Metrics;
 
@@ -113,7 +112,7 @@ impl Discovery {
                     Err(error) => {
                         if !std::mem::replace(&mut complained, true) {
                             tracing::warn!(
-                                error = &api_server::Error::from(error) as &dyn std::error::Error,
+                                error = &kubernetes::Error::from(error) as &dyn std::error::Error,
                                 "API server's metrics can't be read; first objects of a kind are found more slowly"
                             );
                         }
@@ -187,7 +186,7 @@ impl Discovery {
             }
             Ok(false) => {}
             Err(error) => {
-                let error = api_server::Error::from(error);
+                let error = kubernetes::Error::from(error);
                 tracing::debug!(%kind, error = &error as &dyn std::error::Error, "Did not list a kind");
             }
         }
@@ -218,20 +217,10 @@ impl Discovery {
 
     async fn has_objects(&self, kind: &GroupKind) -> Result<bool, kube::Error> {
         let Some(entry) = self.catalog.entry(&kind.group, &kind.kind) else { return Ok(false) };
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource(entry));
+        // Through its storage version: which others it serves is a setting.
+        let resource = kubernetes::resource(&entry.group, &entry.storage_version(), &entry.kind, &entry.plural);
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
         let found = api.list_metadata(&ListParams::default().limit(1)).await?;
         Ok(!found.items.is_empty())
-    }
-}
-
-/// How the API server names a kind, through its storage version: which others it serves is a setting.
-fn resource(entry: &KindEntry) -> ApiResource {
-    let version = entry.storage_version();
-    ApiResource {
-        group: entry.group.clone(),
-        api_version: format!("{}/{version}", entry.group),
-        version,
-        kind: entry.kind.clone(),
-        plural: entry.plural.clone(),
     }
 }

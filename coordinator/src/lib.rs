@@ -4,7 +4,6 @@
 //! [`placement`] and [`handoff`]; [`budget`] and [`wake`] stand beside it. Around it are [`store`], [`election`], the gRPC
 //! server and the leader's loop, put together in [`Coordinator::run`].
 
-pub mod api_server;
 pub mod budget;
 pub mod config;
 pub mod crd_install;
@@ -27,4 +26,3 @@ mod watches;
 
 pub use config::Config;
 pub use run::{Coordinator, Error, Role, run};
-pub use server::Tls;

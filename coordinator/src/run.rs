@@ -8,12 +8,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use flotilla_crds::Catalog;
+use flotilla_proto::Term;
+use flotilla_proto::task::{self, Kind, Process};
 use kube::Client;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 
 use crate::budget;
 use crate::config::Config;
@@ -36,7 +36,7 @@ pub enum Role {
     /// Ready to take over.
     Standby,
     /// Leads since this term.
-    Leader(flotilla_proto::Term),
+    Leader(Term),
 }
 
 /// A coordinator could not go on.
@@ -54,9 +54,9 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// The gRPC server ended.
-    #[error("gRPC server failed")]
-    Serve(#[source] tonic::transport::Error),
+    /// A task ended that a coordinator can't do without.
+    #[error(transparent)]
+    Task(#[from] task::Failed),
 }
 
 /// A coordinator that can be run.
@@ -97,9 +97,10 @@ impl Coordinator {
         let metrics = Metrics::new(&meter);
         metrics.leading(false);
         let door = watch::Sender::new(Door::Closed { leader: None });
-        let stop_server = CancellationToken::new();
-        let server = server::serve(listener, config.tls.clone(), door.subscribe(), stop_server.clone());
-        let mut serving = AbortOnDropHandle::new(tokio::spawn(server));
+        let process = Process::new(&shutdown);
+        let server =
+            server::Server { listener, tls: config.tls.clone(), door: door.subscribe(), process: process.clone() };
+        let serving = process.start(Kind::FleetServer, |stop| server.run(stop));
         tracing::info!(%address, %advertised, %identity, "Coordinator serves");
 
         let campaign = Campaign::new(store.clone(), config.election, identity.clone(), advertised);
@@ -113,16 +114,10 @@ impl Coordinator {
             budget_metrics: budget::Metrics::new(&meter),
             metrics,
         };
-        let term = Terms { config, context, campaign, client, door, role };
-        let ended = tokio::select! {
-            () = term.run(&shutdown) => {
-                stop_server.cancel();
-                serving.await
-            }
-            ended = &mut serving => ended,
-        };
-        // A panic of the server has been printed; there is nothing to add.
-        ended.map_or(Ok(()), |result| result.map_err(Error::Serve))
+        let terms = Terms { config, context, campaign, client, door, role, process: process.clone() };
+        terms.run().await;
+        serving.stop().await;
+        Ok(process.outcome()?)
     }
 }
 
@@ -139,10 +134,12 @@ struct Terms {
     client: Client,
     door: watch::Sender<Door>,
     role: watch::Sender<Role>,
+    process: Process,
 }
 
 impl Terms {
-    async fn run(&self, shutdown: &CancellationToken) {
+    async fn run(&self) {
+        let shutdown = self.process.stopping();
         loop {
             let saw = |leader| {
                 self.door.send_if_modified(|door| {
@@ -199,7 +196,7 @@ impl Terms {
         kept
     }
 
-    async fn lead(&self, term: flotilla_proto::Term, stop: &CancellationToken) -> Result<(), leader::Error> {
+    async fn lead(&self, term: Term, stop: &CancellationToken) -> Result<(), leader::Error> {
         // Dropped with this future, which ends the streams.
         let closed = stop.child_token();
         let _close = closed.clone().drop_guard();
@@ -216,8 +213,6 @@ impl Terms {
         let incoming = Door::open(&self.door, closed);
         let inputs = Inputs { incoming, kinds: kinds_seen, namespaces: namespaces_seen, changed };
 
-        // All end with the set.
-        let mut tasks = JoinSet::new();
         let catalog = Catalog::embedded();
         let metrics = self.context.metrics.clone();
         let discovery = Discovery {
@@ -230,12 +225,26 @@ impl Terms {
             kinds,
         };
         let (pattern, versions) = (self.config.crd_pattern.clone(), self.config.crd_versions);
-        tasks.spawn(discovery.run(map.is_none()));
-        let crds = Installer { client: self.client.clone(), catalog, pattern, versions, metrics, installed };
+        let first_round = map.is_none();
+        let crds = Installer {
+            client: self.client.clone(),
+            catalog,
+            pattern,
+            versions,
+            metrics,
+            installed,
+            process: self.process.clone(),
+        };
         let manage = self.config.manage_crds;
-        tasks.spawn(async move { if manage { crds.run().await } else { crds.look_on().await } });
-        tasks.spawn(watches::namespaces(self.client.clone(), namespaces));
-        tasks.spawn(watches::references(self.client.clone(), wants, names));
+        // All end with this future.
+        let _tasks = [
+            self.process.start(Kind::KindDiscovery, |_| discovery.run(first_round)),
+            self.process.start(Kind::CrdInstaller, |_| async move {
+                if manage { crds.run().await } else { crds.look_on().await }
+            }),
+            self.process.start(Kind::NamespaceWatch, |_| watches::namespaces(self.client.clone(), namespaces)),
+            self.process.start(Kind::ReferenceWatch, |_| watches::references(self.client.clone(), wants, names)),
+        ];
         leader.run(inputs, stop.clone()).await
     }
 }

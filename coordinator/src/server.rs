@@ -6,30 +6,26 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
+use flotilla_proto::task::{Kind, Process};
 use flotilla_proto::v1::fleet_server::{Fleet, FleetServer};
 use flotilla_proto::v1::worker_message::Message as FromWorker;
 use flotilla_proto::v1::{LeaderMessage, WorkerMessage};
-use flotilla_proto::{Epoch, KeyRange, WorkerId, v1};
+use flotilla_proto::{Epoch, KeyRange, Tls, WorkerId, timing, v1};
 use futures::Stream;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tokio_util::sync::CancellationToken;
-use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
+use tonic::transport::{self, Certificate, Identity, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::fleet::StreamId;
 
-/// A worker has so long to say Hello.
-const HELLO_WITHIN: Duration = Duration::from_secs(10);
 /// Messages under way to one worker. Grants and budgets are small and few; more than this means that it does not read.
 const OUTBOX: usize = 1024;
 /// Messages under way to the leader's loop from all workers; more waits in the streams.
 const INBOX: usize = 4096;
-/// A connection on which nothing moves is asked for a sign of life, and given so long for it.
-const KEEP_ALIVE: Duration = Duration::from_secs(3);
 /// A message larger than this is refused; a report about thousands of shards has some hundred KiB.
 const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
 
@@ -65,26 +61,10 @@ impl Door {
     }
 }
 
-/// Certificates for mutual TLS, as PEM.
-#[derive(Clone)]
-pub struct Tls {
-    /// Our certificate and its chain.
-    pub certificate: String,
-    /// Our private key.
-    pub key: String,
-    /// Who signs the workers' certificates.
-    pub ca: String,
-}
-
-impl std::fmt::Debug for Tls {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tls").finish_non_exhaustive()
-    }
-}
-
 /// The service behind the generated code.
 struct Service {
     door: watch::Receiver<Door>,
+    process: Process,
     streams: Arc<AtomicU64>,
 }
 
@@ -99,7 +79,7 @@ impl Fleet for Service {
             Door::Closed { leader } => return Err(not_the_leader(leader.as_deref())),
         };
         let mut messages = request.into_inner();
-        let hello = tokio::time::timeout(HELLO_WITHIN, messages.message()).await;
+        let hello = tokio::time::timeout(timing::STREAM_HELLO_WITHIN, messages.message()).await;
         let hello = hello.map_err(|_| Status::deadline_exceeded("the first message did not come in time"))??;
         let Some(WorkerMessage { message: Some(FromWorker::Hello(hello)) }) = hello else {
             return Err(Status::failed_precondition("the first message has to be Hello"));
@@ -112,7 +92,8 @@ impl Fleet for Service {
         let (outbox, outgoing) = mpsc::channel(OUTBOX);
         let joined = Incoming::Joined { worker: worker.clone(), stream, hello, outbox: outbox.clone() };
         inbox.send(joined).await.map_err(|_| not_the_leader(None))?;
-        tokio::spawn(read(messages, worker, stream, inbox, outbox.downgrade(), closed));
+        let reader = read(messages, worker, stream, inbox, outbox.downgrade(), closed);
+        self.process.start(Kind::StreamReader, |_| reader).detach();
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }
 }
@@ -166,48 +147,54 @@ fn not_the_leader(leader: Option<&str>) -> Status {
     status
 }
 
-/// Serves until told to stop. The health service says SERVING for the fleet service while we lead.
-pub(crate) async fn serve(
-    listener: TcpListener,
-    tls: Option<Tls>,
-    door: watch::Receiver<Door>,
-    stop: CancellationToken,
-) -> Result<(), tonic::transport::Error> {
-    let service = FleetServer::new(Service { door: door.clone(), streams: Arc::new(AtomicU64::new(1)) })
-        .max_decoding_message_size(LARGEST_MESSAGE);
-    let (health, health_service) = tonic_health::server::health_reporter();
-    let mut server = Server::builder()
-        .http2_keepalive_interval(Some(KEEP_ALIVE))
-        .http2_keepalive_timeout(Some(KEEP_ALIVE))
-        .tcp_nodelay(true);
-    if let Some(tls) = tls {
-        let identity = Identity::from_pem(tls.certificate, tls.key);
-        let config = ServerTlsConfig::new().identity(identity).client_ca_root(Certificate::from_pem(tls.ca));
-        server = server.tls_config(config)?;
-    }
-    let report = async move {
-        let mut door = door;
-        loop {
-            let open = matches!(*door.borrow_and_update(), Door::Open { .. });
-            if open {
-                health.set_serving::<FleetServer<Service>>().await;
-            } else {
-                health.set_not_serving::<FleetServer<Service>>().await;
-            }
-            if door.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
+/// The gRPC server. Its health service says SERVING for the fleet service while we lead.
+pub(crate) struct Server {
+    pub(crate) listener: TcpListener,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) door: watch::Receiver<Door>,
+    pub(crate) process: Process,
+}
+
+impl Server {
+    /// Serves until told to stop.
+    pub(crate) async fn run(self, stop: CancellationToken) -> Result<(), tonic::transport::Error> {
+        let Self { listener, tls, door, process } = self;
+        let service = Service { door: door.clone(), process, streams: Arc::new(AtomicU64::new(1)) };
+        let service = FleetServer::new(service).max_decoding_message_size(LARGEST_MESSAGE);
+        let (health, health_service) = tonic_health::server::health_reporter();
+        let mut server = transport::Server::builder()
+            .http2_keepalive_interval(Some(timing::STREAM_KEEP_ALIVE))
+            .http2_keepalive_timeout(Some(timing::STREAM_KEEP_ALIVE))
+            .tcp_nodelay(true);
+        if let Some(tls) = tls {
+            let identity = Identity::from_pem(tls.certificate, tls.key);
+            let config = ServerTlsConfig::new().identity(identity).client_ca_root(Certificate::from_pem(tls.ca));
+            server = server.tls_config(config)?;
         }
-    };
-    let serving = server
-        .add_service(health_service)
-        .add_service(service)
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop.clone().cancelled_owned());
-    tokio::select! {
-        ended = serving => ended,
-        () = report => Ok(()),
-        // Streams of workers that don't close their side are not waited for.
-        () = async { stop.cancelled().await; tokio::time::sleep(Duration::from_secs(1)).await } => Ok(()),
+        let report = async move {
+            let mut door = door;
+            loop {
+                let open = matches!(*door.borrow_and_update(), Door::Open { .. });
+                if open {
+                    health.set_serving::<FleetServer<Service>>().await;
+                } else {
+                    health.set_not_serving::<FleetServer<Service>>().await;
+                }
+                if door.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        let serving = server
+            .add_service(health_service)
+            .add_service(service)
+            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop.clone().cancelled_owned());
+        tokio::select! {
+            ended = serving => ended,
+            () = report => Ok(()),
+            // Streams of workers that don't close their side are not waited for.
+            () = async { stop.cancelled().await; tokio::time::sleep(timing::STOP_STREAMS_WITHIN).await } => Ok(()),
+        }
     }
 }
 

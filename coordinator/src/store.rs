@@ -13,7 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-pub use kubernetes::{Kubernetes, names};
+pub use kubernetes::Kubernetes;
 
 use crate::membership::LeaseSeen;
 use crate::shard_map::ShardMap;

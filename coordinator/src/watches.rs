@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::pin::pin;
 use std::time::Duration;
 
-use flotilla_proto::Key;
+use flotilla_proto::{Key, kubernetes};
 use futures::TryStreamExt;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
@@ -19,7 +19,6 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
 
-use crate::api_server;
 use crate::leader::Wanted;
 use crate::wake::ObjectName;
 
@@ -50,7 +49,7 @@ pub(crate) async fn namespaces(client: Client, hashes: watch::Sender<BTreeSet<u6
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    let error = api_server::Error::from(error);
+                    let error = kubernetes::Error::from(error);
                     tracing::debug!(error = &error as &dyn std::error::Error, "Watch of namespaces broke");
                 }
             }
@@ -64,6 +63,8 @@ pub(crate) async fn references(client: Client, wanted: watch::Receiver<Wanted>, 
     let secrets = follow::<Secret>(client.clone(), "Secret", wanted.clone(), |wanted| wanted.secrets, changed.clone());
     let config_maps = follow::<ConfigMap>(client, "ConfigMap", wanted, |wanted| wanted.config_maps, changed);
     tokio::join!(secrets, config_maps);
+    // The leader's loop has ended. This task ends with the term, not before it.
+    std::future::pending::<()>().await;
 }
 
 async fn follow<K>(
@@ -89,7 +90,7 @@ async fn follow<K>(
                 Ok(Some(Event::Init | Event::InitDone)) => continue,
                 Ok(None) => break,
                 Err(error) => {
-                    let error = api_server::Error::from(error);
+                    let error = kubernetes::Error::from(error);
                     tracing::debug!(kind, error = &error as &dyn std::error::Error, "Watch broke");
                     continue;
                 }

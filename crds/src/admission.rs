@@ -3,12 +3,11 @@
 //! One policy serves all kinds. It looks only at creations and at updates that change `spec`, and never at an object that is being deleted: labels,
 //! annotations, finalizers and deletion always pass.
 
+use flotilla_names::{APP, APP_LABEL, RESOURCE_ID};
 use serde_json::{Value, json};
 
 use crate::catalog::KindEntry;
 
-/// The annotation that holds a created resource's ARM id.
-pub const RESOURCE_ID: &str = "serviceoperator.azure.com/resource-id";
 /// The name of the policy and of its binding.
 pub const POLICY: &str = "flotilla.dev";
 
@@ -18,7 +17,7 @@ pub fn policies<'a>(kinds: impl IntoIterator<Item = &'a KindEntry>) -> Vec<Value
     if kinds.is_empty() {
         return Vec::new();
     }
-    let labels = json!({crate::crd::LABEL.0: crate::crd::LABEL.1});
+    let labels = json!({APP_LABEL: APP});
     let mut groups: std::collections::BTreeMap<&str, Vec<&str>> = std::collections::BTreeMap::new();
     for kind in kinds {
         groups.entry(&kind.group).or_default().push(&kind.plural);

@@ -12,14 +12,12 @@ mod rules;
 mod schema;
 mod spec;
 
+use flotilla_names::{APP, APP_LABEL};
 use serde_json::{Value, json};
 
 use crate::kind::{Kind, Version};
 use crate::manager::Manager;
 use schema::Schema;
-
-/// The label that marks our CRDs, and its value.
-pub const LABEL: (&str, &str) = ("app.kubernetes.io/name", "flotilla");
 
 impl Kind {
     /// The whole CRD: every served version, the storage version last.
@@ -87,7 +85,7 @@ impl Kind {
         json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
-            "metadata": {"name": entry.crd_name(), "labels": {LABEL.0: LABEL.1}},
+            "metadata": {"name": entry.crd_name(), "labels": {APP_LABEL: APP}},
             "spec": {
                 "group": entry.group,
                 "names": {

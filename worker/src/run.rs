@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use flotilla_crds::Catalog;
-use flotilla_proto::WorkerId;
+use flotilla_proto::{Tls, WorkerId, timing};
 use opentelemetry::global;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -24,7 +24,7 @@ use crate::engine::object::Policy;
 use crate::fleet::Shards;
 use crate::fleet::leader::Finder;
 use crate::fleet::lease::{Keeper, Timers};
-use crate::fleet::stream::{Reports, Stream, Tls};
+use crate::fleet::stream::{Reports, Stream};
 use crate::metrics;
 
 /// Everything that a worker is told.
@@ -96,7 +96,7 @@ impl Config {
             arm,
             tls: None,
             credentials: credentials::Settings::from_env(&variable)?,
-            stop_within: Duration::from_secs(20),
+            stop_within: timing::STOP_WITHIN,
             ready: watch::Sender::new(false),
         })
     }
@@ -143,8 +143,6 @@ struct BadPeriod(String);
 
 /// Messages to the engine and to the leader that may wait. Each is a list or a batch, and both sides take them at once.
 const MAILBOX: usize = 256;
-/// What is left of the time to stop for giving shards back, the lease and the metrics.
-const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Runs a worker until `shutdown`, then stops it in order.
 pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
@@ -194,7 +192,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     // Each of these runs as long as the worker: whichever ends first takes the worker down in order, and its shards go to
     // workers that are whole.
     let [stop_engine, stop_stream, stop_spender] = [(); 3].map(|()| CancellationToken::new());
-    let grace = config.stop_within.saturating_sub(FAREWELL);
+    let grace = config.stop_within.saturating_sub(timing::STOP_FAREWELL);
     let mut engine = tokio::spawn(engine.run(stop_engine.clone(), grace));
     let mut stream = tokio::spawn(stream.run(stop_stream.clone()));
     let mut spender = tokio::spawn(spender.run(stop_spender.clone()));

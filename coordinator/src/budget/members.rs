@@ -9,11 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use flotilla_proto::WorkerId;
+use flotilla_proto::timing::BUDGET_SHARE_REPEAT_AFTER;
 
 use super::options::Options;
-
-/// A lost message about the share is repeated this much later.
-const TELL_AGAIN: Duration = Duration::from_secs(2);
 
 /// The live workers as the ledger knows them.
 #[derive(Debug)]
@@ -86,7 +84,7 @@ impl Members {
             let Some(share) = member.share else { continue };
             let number = fair.max(one_of(1.0 - (taken - share)));
             let knows = member.told.is_some_and(|(told, at)| {
-                let waits = now.saturating_duration_since(at) <= TELL_AGAIN;
+                let waits = now.saturating_duration_since(at) <= BUDGET_SHARE_REPEAT_AFTER;
                 told == number && (waits || member.says == Some(told))
             });
             if !knows {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flotilla_proto::{Class, Limit};
+use flotilla_proto::{Class, Limit, timing};
 
 /// Times and rates of the ledger.
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +29,12 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             time_scale: 1.0,
-            valid: Duration::from_secs(5),
-            settle_within: Duration::from_secs(5),
-            demand_for: Duration::from_secs(3),
-            away_after: Duration::from_secs(3),
-            back_after: Duration::from_secs(1),
-            unheard_for: Duration::from_secs(20),
+            valid: timing::BUDGET_VALID_FOR,
+            settle_within: timing::BUDGET_SETTLE_WITHIN,
+            demand_for: timing::BUDGET_DEMAND_FOR,
+            away_after: timing::BUDGET_AWAY_AFTER,
+            back_after: timing::BUDGET_BACK_AFTER,
+            unheard_for: timing::BUDGET_UNHEARD_FOR,
         }
     }
 }

@@ -4,19 +4,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flotilla_crds::{Kind, KindEntry, pattern};
+use flotilla_proto::{kubernetes, names};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject, ObjectMeta, PostParams};
+use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 use kube::{Api, ResourceExt};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use super::look::Look;
 use super::present::Present;
-use super::render::{self, GENERATION, hash, leads_to, noting_generation, replacement};
+use super::render::{self, hash, leads_to, noting_generation, replacement};
 use super::versions::{Asked, Offer, Versions, in_use, known, served};
 use super::{Error, Installer, Outcome, conditions, foreign, usage};
-use crate::api_server;
-use crate::store::names::FIELD_MANAGER;
 
 /// What became of a CRD.
 pub(super) struct Done {
@@ -112,7 +111,7 @@ impl Installer {
         match self.whole(name).await {
             Ok(Some(crd)) => conditions::failing(&crd).unwrap_or_else(|| "its status does not say why".to_owned()),
             Ok(None) => "somebody deleted it".to_owned(),
-            Err(error) => format!("failed to read why: {}", api_server::Error::from(error)),
+            Err(error) => format!("failed to read why: {}", kubernetes::Error::from(error)),
         }
     }
 
@@ -167,7 +166,7 @@ impl Installer {
             Err(error) => {
                 tracing::warn!(
                     kind = kind.name(),
-                    error = &api_server::Error::from(error) as &dyn std::error::Error,
+                    error = &kubernetes::Error::from(error) as &dyn std::error::Error,
                     "Did not learn which versions objects use; none is dropped"
                 );
                 Used { versions: &served | &stored, unsure: true }
@@ -199,7 +198,7 @@ impl Installer {
         let refused = |source| failed(&name, source);
         let object = serde_json::from_value::<DynamicObject>(noting_generation(whole, generation));
         let object = object.map_err(|error| refused(kube::Error::SerdeError(error)))?;
-        let post = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        let post = kubernetes::post();
         let written = if replaces {
             // Under the resource version of what was read, so nothing that others wrote meanwhile is lost.
             self.crds().replace(&name, &post, &object).await
@@ -218,10 +217,9 @@ impl Installer {
     async fn correct_note(&self, mut written: DynamicObject, led_to: i64) -> Result<(), kube::Error> {
         let name = written.name_any();
         tracing::debug!(crd = name, generation = led_to, "A write led to another generation than foretold");
-        written.annotations_mut().insert(GENERATION.to_owned(), led_to.to_string());
+        written.annotations_mut().insert(names::GENERATION.to_owned(), led_to.to_string());
         written.metadata.managed_fields = None;
-        let post = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-        match self.crds().replace(&name, &post, &written).await {
+        match self.crds().replace(&name, &kubernetes::post(), &written).await {
             // Its status was written meanwhile, or something else: the next pass has another try.
             Err(kube::Error::Api(status)) if status.is_conflict() => Ok(()),
             corrected => corrected.map(drop),

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeSet;
 
+use flotilla_proto::names::{HASH, SERVED_VERSIONS, STORED_VERSIONS};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use super::render::{HASH, SERVED, STORED, is_managed, noted_generation};
+use super::render::{is_managed, noted_generation};
 
 /// A CRD in the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,8 +33,8 @@ impl Present {
     /// kind: what is noted is served for certain, while a CRD of an earlier release may have another storage version.
     pub(super) fn noted(metadata: &ObjectMeta, storage: &str) -> Option<Self> {
         let notes = metadata.annotations.as_ref().filter(|_| is_managed(metadata))?;
-        let (hash, served) = (notes.get(HASH)?, notes.get(SERVED)?);
-        if notes.contains_key(STORED) || !as_we_left_it(metadata) {
+        let (hash, served) = (notes.get(HASH)?, notes.get(SERVED_VERSIONS)?);
+        if notes.contains_key(STORED_VERSIONS) || !as_we_left_it(metadata) {
             return None;
         }
         let served: BTreeSet<String> = split(served);
@@ -56,7 +57,8 @@ impl Present {
         let through = storage.filter(|name| served.contains(name)).or_else(|| served.last().cloned());
         let metadata = serde_json::from_value::<ObjectMeta>(crd["metadata"].clone()).unwrap_or_default();
         let ours = is_managed(&metadata);
-        let noted = crd["metadata"]["annotations"][SERVED].as_str().filter(|_| ours).map(split).unwrap_or_default();
+        let noted =
+            crd["metadata"]["annotations"][SERVED_VERSIONS].as_str().filter(|_| ours).map(split).unwrap_or_default();
         Self {
             hash: text(&crd["metadata"]["annotations"][HASH]).filter(|_| ours),
             unchanged: ours && as_we_left_it(&metadata),
@@ -80,9 +82,9 @@ fn split(names: &str) -> BTreeSet<String> {
 
 #[cfg(test)]
 mod tests {
+    use flotilla_proto::names::GENERATION;
     use serde_json::json;
 
-    use super::super::render::GENERATION;
     use super::*;
 
     fn metadata(annotations: &Value) -> ObjectMeta {
@@ -93,23 +95,26 @@ mod tests {
     #[test]
     fn notes_are_enough_unless_versions_are_kept_for_what_is_stored() {
         let noted = |annotations: Value| Present::noted(&metadata(&annotations), "v9storage");
-        let present = noted(json!({ HASH: "1", SERVED: "v1,v2", GENERATION: "3" })).unwrap();
+        let present = noted(json!({ HASH: "1", SERVED_VERSIONS: "v1,v2", GENERATION: "3" })).unwrap();
         assert_eq!((present.hash.as_deref(), present.through.as_deref()), (Some("1"), Some("v2")));
         assert_eq!(present.served, BTreeSet::from(["v1".to_owned(), "v2".to_owned()]));
-        assert_eq!(noted(json!({ HASH: "1", SERVED: "v1", GENERATION: "3", STORED: "v0storage" })), None);
+        assert_eq!(
+            noted(json!({ HASH: "1", SERVED_VERSIONS: "v1", GENERATION: "3", STORED_VERSIONS: "v0storage" })),
+            None
+        );
         assert_eq!(noted(json!({ HASH: "1", GENERATION: "3" })), None);
         assert_eq!(Present::noted(&ObjectMeta::default(), "v9storage"), None);
-        let only_storage = noted(json!({ HASH: "1", SERVED: "", GENERATION: "3" })).unwrap();
+        let only_storage = noted(json!({ HASH: "1", SERVED_VERSIONS: "", GENERATION: "3" })).unwrap();
         assert_eq!((only_storage.through.as_deref(), only_storage.served.len()), (Some("v9storage"), 0));
     }
 
     #[test]
     fn notes_of_another_generation_do_not_hold() {
         let noted = |annotations: Value| Present::noted(&metadata(&annotations), "v9storage");
-        assert_eq!(noted(json!({ HASH: "1", SERVED: "v1", GENERATION: "2" })), None, "somebody changed it");
-        assert_eq!(noted(json!({ HASH: "1", SERVED: "v1" })), None, "an older Flotilla wrote it");
+        assert_eq!(noted(json!({ HASH: "1", SERVED_VERSIONS: "v1", GENERATION: "2" })), None, "somebody changed it");
+        assert_eq!(noted(json!({ HASH: "1", SERVED_VERSIONS: "v1" })), None, "an older Flotilla wrote it");
         let read = |noted: &str| {
-            let annotations = json!({ HASH: "1", SERVED: "v1,v2", GENERATION: noted });
+            let annotations = json!({ HASH: "1", SERVED_VERSIONS: "v1,v2", GENERATION: noted });
             let versions = json!([{ "name": "v1", "served": false }, { "name": "v2", "served": true }]);
             Present::read(json!({ "metadata": metadata(&annotations), "spec": { "versions": versions } }))
         };

@@ -3,43 +3,33 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flotilla_crds::Kind;
+use flotilla_proto::digest;
+use flotilla_proto::names::{APP, APP_LABEL, GENERATION, HASH, SERVED_VERSIONS, STORED_VERSIONS};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
-/// Annotation with the hash of what we rendered, so that an unchanged CRD is known from its metadata.
-pub const HASH: &str = "flotilla.dev/hash";
-/// Annotation with the versions that we serve, the storage version aside, joined by commas.
-pub(super) const SERVED: &str = "flotilla.dev/served-versions";
-/// Annotation with the versions that objects may be stored in beside the storage version, joined by commas.
-pub(super) const STORED: &str = "flotilla.dev/stored-versions";
-/// Annotation with the generation that our last write led to. The API server counts a CRD's generation up with each change of
-/// its spec, so another generation means that somebody changed it since, though they left our annotations as they were.
-pub(super) const GENERATION: &str = "flotilla.dev/generation";
 /// The generation of a CRD that is created.
 const FIRST_GENERATION: i64 = 1;
-/// Label that ASO puts on its CRDs.
-const ASO: (&str, &str) = ("app.kubernetes.io/name", "azure-service-operator");
+/// The value of [`APP_LABEL`] on ASO's CRDs.
+const ASO: &str = "azure-service-operator";
 
 /// Whether an installed CRD is ours, or ASO's, and so kept up to date whatever the pattern says.
 pub(super) fn is_managed(metadata: &ObjectMeta) -> bool {
-    let label = metadata.labels.as_ref().and_then(|labels| labels.get(ASO.0));
-    label.is_some_and(|value| value == ASO.1 || value == flotilla_crds::crd::LABEL.1)
+    let label = metadata.labels.as_ref().and_then(|labels| labels.get(APP_LABEL));
+    label.is_some_and(|value| value == ASO || value == APP)
 }
 
 /// The CRD of a kind with these versions, those that objects may be stored in, and our notes.
 pub(super) fn crd(kind: &Kind, served: &BTreeSet<String>, stored: &BTreeSet<String>) -> Value {
     let names: Vec<&str> = served.iter().map(String::as_str).collect();
     let mut crd = kind.crd_with(&names);
-    crd["metadata"]["annotations"][SERVED] = names.join(",").into();
+    crd["metadata"]["annotations"][SERVED_VERSIONS] = names.join(",").into();
     hashed(with_stored_versions(crd, stored))
 }
 
 /// Puts the hash of an object on it.
 pub(super) fn hashed(mut object: Value) -> Value {
-    let digest = Sha256::digest(object.to_string());
-    let first = digest.first_chunk().map_or(0, |bytes: &[u8; 8]| u64::from_be_bytes(*bytes));
-    object["metadata"]["annotations"][HASH] = format!("{first:016x}").into();
+    object["metadata"]["annotations"][HASH] = digest::short(object.to_string()).into();
     object
 }
 
@@ -83,7 +73,7 @@ fn with_stored_versions(mut rendered: Value, stored: &BTreeSet<String>) -> Value
         }
     }
     if !former.is_empty() {
-        rendered["metadata"]["annotations"][STORED] = former.join(",").into();
+        rendered["metadata"]["annotations"][STORED_VERSIONS] = former.join(",").into();
     }
     rendered
 }
@@ -100,7 +90,7 @@ pub(super) fn replacement(rendered: &Value, existing: &Value) -> Value {
     let had_webhook = existing["spec"]["conversion"]["strategy"] == "Webhook";
     if let Some(annotations) = metadata["annotations"].as_object_mut() {
         // The certificate manager would go on writing a CA for a webhook that is not there.
-        annotations.retain(|name, _| name != STORED && !(had_webhook && name.starts_with("cert-manager.io/")));
+        annotations.retain(|name, _| name != STORED_VERSIONS && !(had_webhook && name.starts_with("cert-manager.io/")));
     }
     for part in ["labels", "annotations"] {
         for (name, value) in rendered["metadata"][part].as_object().into_iter().flatten() {
@@ -144,7 +134,7 @@ mod tests {
         let versions = kept["spec"]["versions"].as_array().unwrap();
         let expected = json!({"name": "v1api2021storage", "served": false, "storage": false, "schema": {"s": 1}});
         assert_eq!((versions.len(), &versions[2]), (3, &expected));
-        assert_eq!(kept["metadata"]["annotations"][STORED], "v1api2021storage");
+        assert_eq!(kept["metadata"]["annotations"][STORED_VERSIONS], "v1api2021storage");
         assert_eq!(with_stored_versions(crd(), &BTreeSet::new()), crd());
     }
 
@@ -153,7 +143,7 @@ mod tests {
         let kind = flotilla_crds::Catalog::embedded().kind("storage.azure.com", "StorageAccount").unwrap();
         let names: BTreeSet<String> = kind.versions().iter().take(2).map(|version| version.name().to_owned()).collect();
         let crd = super::crd(&kind, &names, &BTreeSet::new());
-        let served = crd["metadata"]["annotations"][SERVED].as_str().unwrap();
+        let served = crd["metadata"]["annotations"][SERVED_VERSIONS].as_str().unwrap();
         assert_eq!(served.split(',').map(str::to_owned).collect::<BTreeSet<_>>(), names);
         assert_eq!(crd["spec"]["versions"].as_array().unwrap().len(), 3);
         assert!(hash(&crd).is_some());
@@ -165,7 +155,7 @@ mod tests {
             "metadata": {
                 "name": "x.y.azure.com", "resourceVersion": "7", "managedFields": [],
                 "labels": {"app.kubernetes.io/name": "azure-service-operator", "team": "a"},
-                "annotations": {"cert-manager.io/inject-ca-from": "ns/cert", STORED: "v0storage", "team": "a"},
+                "annotations": {"cert-manager.io/inject-ca-from": "ns/cert", STORED_VERSIONS: "v0storage", "team": "a"},
             },
             "spec": {"conversion": {"strategy": "Webhook"}},
         });

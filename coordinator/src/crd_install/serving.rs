@@ -6,12 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use flotilla_proto::kubernetes;
+use flotilla_proto::task::{Kind, Process, Task};
 use kube::Client;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
-use tokio_util::task::AbortOnDropHandle;
-
-use crate::api_server;
 
 /// Between two questions.
 const ASK_EVERY: Duration = Duration::from_millis(500);
@@ -24,30 +23,15 @@ type Served = BTreeMap<String, BTreeSet<String>>;
 /// What is served, for as long as it is kept.
 pub(super) struct Serving {
     seen: watch::Receiver<Served>,
-    _asks: AbortOnDropHandle<()>,
+    _asks: Task,
 }
 
 impl Serving {
     /// Asks for the first time.
-    pub(super) async fn begin(client: Client) -> Result<Self, kube::Error> {
+    pub(super) async fn begin(client: Client, process: &Process) -> Result<Self, kube::Error> {
         let (sender, seen) = watch::channel(ask(&client).await?);
-        let asks = tokio::spawn(async move {
-            loop {
-                sleep(ASK_EVERY).await;
-                // One is ours; each of the others waits.
-                if sender.receiver_count() < 2 {
-                    continue;
-                }
-                match ask(&client).await {
-                    Ok(served) => drop(sender.send_replace(served)),
-                    Err(error) => {
-                        let error = api_server::Error::from(error);
-                        tracing::debug!(error = &error as &dyn std::error::Error, "Did not learn what is served");
-                    }
-                }
-            }
-        });
-        Ok(Self { seen, _asks: AbortOnDropHandle::new(asks) })
+        let asks = process.start(Kind::ServedCrds, |_| ask_again(client, sender));
+        Ok(Self { seen, _asks: asks })
     }
 
     /// Waits until all these versions of a CRD are served. Says whether they are. Those that it lost may be served for a moment
@@ -63,6 +47,24 @@ impl Serving {
 
 fn serves(seen: &Served, name: &str, versions: &BTreeSet<String>) -> bool {
     seen.get(name).is_some_and(|served| served.is_superset(versions))
+}
+
+/// Asks on, while somebody waits for the answer.
+async fn ask_again(client: Client, served: watch::Sender<Served>) {
+    loop {
+        sleep(ASK_EVERY).await;
+        // One receiver is ours; each of the others waits.
+        if served.receiver_count() < 2 {
+            continue;
+        }
+        match ask(&client).await {
+            Ok(seen) => drop(served.send_replace(seen)),
+            Err(error) => {
+                let error = kubernetes::Error::from(error);
+                tracing::debug!(error = &error as &dyn std::error::Error, "Failed to read which CRDs are served");
+            }
+        }
+    }
 }
 
 async fn ask(client: &Client) -> Result<Served, kube::Error> {

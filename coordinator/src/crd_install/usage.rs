@@ -8,8 +8,10 @@
 use std::collections::BTreeSet;
 
 use flotilla_crds::KindEntry;
+use flotilla_proto::kubernetes;
+use flotilla_proto::names::APPLIED;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::DynamicObject;
 use kube::{Api, Client};
 use serde_json::Value;
 
@@ -17,10 +19,6 @@ use super::pages;
 
 /// Where kubectl keeps the manifest that it applied last.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Where workers note the generation, the api-version and the hash of what they sent to Azure, with colons between. The test of
-/// fewer versions in `loadtests` holds this against what they write.
-const APPLIED: &str = "flotilla.dev/applied";
-
 /// What the objects of a kind name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
@@ -32,13 +30,7 @@ pub(super) struct Usage {
 
 /// What any object of a kind names, listed through a version that is served.
 pub(super) async fn usage(client: &Client, entry: &KindEntry, through: &str) -> Result<Usage, kube::Error> {
-    let resource = ApiResource {
-        group: entry.group.clone(),
-        version: through.to_owned(),
-        api_version: format!("{}/{through}", entry.group),
-        kind: entry.kind.clone(),
-        plural: entry.plural.clone(),
-    };
+    let resource = kubernetes::resource(&entry.group, through, &entry.kind, &entry.plural);
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let mut usage = Usage::default();
     pages::each(&api, |object| usage.note(&entry.group, &object.metadata)).await?;

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use flotilla_proto::timing;
+
 use crate::membership::Read;
 use crate::store::{Found, LeaderLease, Version};
 
@@ -19,9 +21,9 @@ pub struct Timers {
 impl Default for Timers {
     fn default() -> Self {
         Self {
-            lease: Duration::from_secs(8),
-            renew_within: Duration::from_secs(5),
-            retry_every: Duration::from_secs(1),
+            lease: timing::LEADER_LEASE,
+            renew_within: timing::LEADER_RENEW_WITHIN,
+            retry_every: timing::LEADER_RETRY_EVERY,
         }
     }
 }

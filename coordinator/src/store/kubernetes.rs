@@ -4,41 +4,18 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use flotilla_proto::WorkerId;
+use flotilla_proto::timing::STORE_CALL_WITHIN;
+use flotilla_proto::{WorkerId, kubernetes, names};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, Preconditions};
 use kube::{Api, Client};
 
 use super::{Error, Found, LeaderLease, Store, Version};
-use crate::api_server;
 use crate::membership::LeaseSeen;
 use crate::shard_map::ShardMap;
-
-/// The names by which the fleet's members find each other.
-pub mod names {
-    /// The coordinators' lease.
-    pub const LEADER_LEASE: &str = "flotilla-coordinator";
-    /// The leader's gRPC address, on its lease.
-    pub const ADDRESS: &str = "flotilla.dev/address";
-    /// What a lease's holder is.
-    pub const ROLE: &str = "flotilla.dev/role";
-    /// The coordinator that took a worker's lease away, on that lease.
-    pub const FENCED_BY: &str = "flotilla.dev/fenced-by";
-    /// Before the pod's name in the name of a worker's lease.
-    pub const WORKER_LEASE: &str = "flotilla-worker-";
-    /// The ConfigMap with the shard map.
-    pub const SHARD_MAP: &str = "flotilla-shard-map";
-    /// The key in it.
-    pub const MAP_KEY: &str = "map.json";
-    /// Field manager of all our writes.
-    pub const FIELD_MANAGER: &str = "flotilla";
-}
-
-/// No call may take longer: what needs the answer has a deadline of seconds.
-const CALL_WITHIN: Duration = Duration::from_secs(3);
 
 /// Leases and map in the operator's namespace.
 #[derive(Clone)]
@@ -69,11 +46,11 @@ impl Store for Kubernetes {
 
     async fn put_leader(&self, lease: &LeaderLease, known: Option<&Version>) -> Result<Version, Error> {
         let now = MicroTime(Timestamp::now());
-        let annotations = BTreeMap::from([(names::ADDRESS.to_owned(), lease.address.clone())]);
+        let annotations = BTreeMap::from([(names::LEADER_ADDRESS.to_owned(), lease.address.clone())]);
         let written = Lease {
             metadata: ObjectMeta {
                 annotations: Some(annotations),
-                ..metadata(names::LEADER_LEASE, "coordinator", known)
+                ..metadata(names::LEADER_LEASE, names::ROLE_COORDINATOR, known)
             },
             spec: Some(LeaseSpec {
                 holder_identity: Some(lease.holder.clone().unwrap_or_default()),
@@ -85,22 +62,26 @@ impl Store for Kubernetes {
             }),
         };
         let written = match known {
-            None => call("create the leader's lease", self.leases.create(&post(), &written)).await?,
+            None => call("create the leader's lease", self.leases.create(&kubernetes::post(), &written)).await?,
             Some(_) => {
-                call("write the leader's lease", self.leases.replace(names::LEADER_LEASE, &post(), &written)).await?
+                call(
+                    "write the leader's lease",
+                    self.leases.replace(names::LEADER_LEASE, &kubernetes::post(), &written),
+                )
+                .await?
             }
         };
         Ok(version(&written.metadata))
     }
 
     async fn workers(&self) -> Result<Vec<LeaseSeen>, Error> {
-        let workers = ListParams::default().labels("flotilla.dev/role=worker");
+        let workers = ListParams::default().labels(&format!("{}={}", names::ROLE, names::ROLE_WORKER));
         let leases = call("list the workers' leases", self.leases.list(&workers)).await?;
         Ok(leases.items.into_iter().filter_map(worker).collect())
     }
 
     async fn fence(&self, pod: &str, known: &Version, by: &str) -> Result<(), Error> {
-        let name = format!("{}{pod}", names::WORKER_LEASE);
+        let name = names::worker_lease(pod);
         let Some(mut lease) = call("read a worker's lease", self.leases.get_opt(&name)).await? else {
             return Err(Error::Conflict { what: format!("lease {name}") });
         };
@@ -112,12 +93,12 @@ impl Store for Kubernetes {
         if let Some(spec) = &mut lease.spec {
             spec.holder_identity = None;
         }
-        call("fence a worker's lease", self.leases.replace(&name, &post(), &lease)).await?;
+        call("fence a worker's lease", self.leases.replace(&name, &kubernetes::post(), &lease)).await?;
         Ok(())
     }
 
     async fn forget(&self, pod: &str, known: &Version) -> Result<(), Error> {
-        let name = format!("{}{pod}", names::WORKER_LEASE);
+        let name = names::worker_lease(pod);
         let only_this = Preconditions { resource_version: Some(known.0.clone()), uid: None };
         let params = DeleteParams { preconditions: Some(only_this), ..DeleteParams::default() };
         call("delete a worker's lease", self.leases.delete(&name, &params)).await?;
@@ -128,7 +109,7 @@ impl Store for Kubernetes {
         let Some(stored) = call("read the shard map", self.maps.get_opt(names::SHARD_MAP)).await? else {
             return Ok(None);
         };
-        let text = stored.data.as_ref().and_then(|data| data.get(names::MAP_KEY)).map_or("", String::as_str);
+        let text = stored.data.as_ref().and_then(|data| data.get(names::SHARD_MAP_KEY)).map_or("", String::as_str);
         let corrupt =
             |source: serde_json::Error| Error::Corrupt { what: names::SHARD_MAP.into(), source: source.into() };
         Ok(Some(Found { record: serde_json::from_str(text).map_err(corrupt), version: version(&stored.metadata) }))
@@ -138,20 +119,18 @@ impl Store for Kubernetes {
         let text = serde_json::to_string(map)
             .map_err(|source| Error::Corrupt { what: names::SHARD_MAP.into(), source: source.into() })?;
         let written = ConfigMap {
-            metadata: metadata(names::SHARD_MAP, "shard-map", known),
-            data: Some(BTreeMap::from([(names::MAP_KEY.to_owned(), text)])),
+            metadata: metadata(names::SHARD_MAP, names::ROLE_SHARD_MAP, known),
+            data: Some(BTreeMap::from([(names::SHARD_MAP_KEY.to_owned(), text)])),
             ..ConfigMap::default()
         };
         let written = match known {
-            None => call("create the shard map", self.maps.create(&post(), &written)).await?,
-            Some(_) => call("write the shard map", self.maps.replace(names::SHARD_MAP, &post(), &written)).await?,
+            None => call("create the shard map", self.maps.create(&kubernetes::post(), &written)).await?,
+            Some(_) => {
+                call("write the shard map", self.maps.replace(names::SHARD_MAP, &kubernetes::post(), &written)).await?
+            }
         };
         Ok(version(&written.metadata))
     }
-}
-
-fn post() -> PostParams {
-    PostParams { field_manager: Some(names::FIELD_MANAGER.to_owned()), ..PostParams::default() }
 }
 
 fn metadata(name: &str, role: &str, known: Option<&Version>) -> ObjectMeta {
@@ -172,7 +151,7 @@ fn leader(lease: Lease) -> LeaderLease {
     let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0);
     LeaderLease {
         holder: spec.holder_identity.filter(|holder| !holder.is_empty()),
-        address: lease.metadata.annotations.and_then(|mut all| all.remove(names::ADDRESS)).unwrap_or_default(),
+        address: lease.metadata.annotations.and_then(|mut all| all.remove(names::LEADER_ADDRESS)).unwrap_or_default(),
         term: spec.lease_transitions.and_then(|term| u64::try_from(term).ok()).unwrap_or(0),
         duration: Duration::from_secs(seconds),
         acquired: spec.acquire_time.map(|time| time.0),
@@ -181,7 +160,7 @@ fn leader(lease: Lease) -> LeaderLease {
 }
 
 fn worker(lease: Lease) -> Option<LeaseSeen> {
-    let pod = lease.metadata.name.as_deref()?.strip_prefix(names::WORKER_LEASE)?.to_owned();
+    let pod = names::pod_of_lease(lease.metadata.name.as_deref()?)?.to_owned();
     let version = version(&lease.metadata).0;
     let fenced = lease.metadata.annotations.is_some_and(|all| all.contains_key(names::FENCED_BY));
     let spec = lease.spec.unwrap_or_default();
@@ -195,15 +174,14 @@ fn worker(lease: Lease) -> Option<LeaseSeen> {
 
 /// One call with a deadline; a refused version is told from other failures.
 async fn call<T>(what: &str, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Error> {
-    match tokio::time::timeout(CALL_WITHIN, call).await {
-        Err(_) => Err(Error::TimedOut { what: what.to_owned() }),
-        Ok(Ok(answer)) => Ok(answer),
+    let answer = tokio::time::timeout(STORE_CALL_WITHIN, call).await;
+    let answer = answer.map_err(|_| Error::TimedOut { what: what.to_owned() })?;
+    answer.map_err(kubernetes::Error::from).map_err(|error| {
         // Not found means that it was deleted, except where it was to be created: then the namespace is missing.
-        Ok(Err(kube::Error::Api(status)))
-            if status.code == 409 || (status.is_not_found() && !what.starts_with("create")) =>
-        {
-            Err(Error::Conflict { what: what.to_owned() })
+        if error.is_conflict() || (error.is_not_found() && !what.starts_with("create")) {
+            Error::Conflict { what: what.to_owned() }
+        } else {
+            Error::Call { what: what.to_owned(), source: error.into() }
         }
-        Ok(Err(source)) => Err(Error::Call { what: what.to_owned(), source: api_server::Error::from(source).into() }),
-    }
+    })
 }

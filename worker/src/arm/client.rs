@@ -16,6 +16,7 @@ use azure_core::http::headers::{ACCEPT, CONTENT_TYPE, Headers};
 use azure_core::http::{
     ClientOptions, Context as Ctx, HttpClient, Pipeline, PipelineSendOptions, Request, RetryOptions, Transport, Url,
 };
+use flotilla_proto::timing;
 use serde_json::Value;
 
 use super::call::{Answer, Call, Target, Verb};
@@ -51,7 +52,7 @@ impl Default for Options {
             http2: false,
             scale: TimeScale::REAL,
             connect_timeout: Duration::from_secs(10),
-            timeout: Duration::from_secs(65),
+            timeout: timing::ARM_CALL_WITHIN,
         }
     }
 }

@@ -24,8 +24,6 @@ use super::token::Tokens;
 
 /// Name of the Secret that holds a namespace's credential.
 pub const NAMESPACE_SECRET: &str = "aso-credential";
-/// Annotation that names the Secret of one object.
-pub const ANNOTATION: &str = "serviceoperator.azure.com/credential-from";
 
 /// The operator's own settings.
 #[derive(Clone, Debug)]

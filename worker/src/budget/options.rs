@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flotilla_proto::{Class, Limit};
+use flotilla_proto::{Class, Limit, timing};
 
 /// What the spender may be told at its start.
 #[derive(Clone, Copy, Debug)]
@@ -24,9 +24,9 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             time_scale: 1.0,
-            patience: Duration::from_secs(5),
-            renew: Duration::from_secs(1),
-            keep_idle: Duration::from_secs(1),
+            patience: timing::BUDGET_PATIENCE,
+            renew: timing::BUDGET_RENEW_EVERY,
+            keep_idle: timing::BUDGET_KEEP_IDLE,
             age: Duration::from_secs(30),
         }
     }

@@ -5,9 +5,9 @@
 use std::time::{Duration, Instant};
 
 use flotilla_crds::{Catalog, Kind, KindEntry};
-use flotilla_proto::GroupKind;
+use flotilla_proto::{GroupKind, kubernetes};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, Patch};
 use kube::{Client, ResourceExt};
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ pub enum Error {
         id: Id,
         /// Cause.
         #[source]
-        source: kube::Error,
+        source: kubernetes::Error,
     },
     /// The API server did not answer in time.
     #[error("no answer to an attempt to {what} {id}")]
@@ -52,7 +52,8 @@ pub enum Error {
 impl Error {
     /// The object would be larger than the API server's store takes; no other try helps.
     pub fn is_too_large(&self) -> bool {
-        let Self::Api { source: kube::Error::Api(status), .. } = self else { return false };
+        let Self::Api { source, .. } = self else { return false };
+        let Some(status) = source.status() else { return false };
         let said = |words| status.message.contains(words);
         status.code == 413 || said("request is too large") || said("message larger than max")
     }
@@ -109,7 +110,7 @@ impl Cluster {
         write: Write,
     ) -> Result<DynamicObject, Error> {
         let api = self.write_to(claim, id, kind, version)?;
-        let params = PatchParams { field_manager: Some(names::FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let params = kubernetes::patch();
         Metrics::global().wrote(write);
         self.answer(write.as_str(), id, api.patch(&id.name, &params, &Patch::Merge(patch))).await
     }
@@ -124,7 +125,7 @@ impl Cluster {
         status: &Value,
     ) -> Result<DynamicObject, Error> {
         let api = self.write_to(claim, id, kind, version)?;
-        let params = PatchParams { field_manager: Some(names::FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let params = kubernetes::patch();
         let patch = Patch::Merge(serde_json::json!({ "status": status }));
         Metrics::global().wrote(Write::Status);
         self.answer("write the status of", id, api.patch_status(&id.name, &params, &patch)).await
@@ -152,16 +153,20 @@ impl Cluster {
     }
 
     /// The reconcile policy that a Namespace states for its objects.
-    pub async fn namespace_policy(&self, name: &str) -> Result<Option<String>, kube::Error> {
+    pub async fn namespace_policy(&self, name: &str) -> Result<Option<String>, kubernetes::Error> {
         let namespace = Api::<Namespace>::all(self.client.clone()).get_metadata_opt(name).await?;
         Ok(namespace.and_then(|namespace| namespace.annotations().get(names::RECONCILE_POLICY).cloned()))
     }
 
     /// Writes an event.
-    pub async fn event(&self, namespace: &str, event: &k8s_openapi::api::events::v1::Event) -> Result<(), kube::Error> {
-        let params = PostParams { field_manager: Some(names::FIELD_MANAGER.to_owned()), ..PostParams::default() };
+    pub async fn event(
+        &self,
+        namespace: &str,
+        event: &k8s_openapi::api::events::v1::Event,
+    ) -> Result<(), kubernetes::Error> {
         Metrics::global().wrote(Write::Event);
-        Api::namespaced(self.client.clone(), namespace).create(&params, event).await.map(drop)
+        Api::namespaced(self.client.clone(), namespace).create(&kubernetes::post(), event).await?;
+        Ok(())
     }
 
     async fn answer<T>(
@@ -170,12 +175,10 @@ impl Cluster {
         id: &Id,
         call: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, Error> {
-        match tokio::time::timeout(TIMEOUT, call).await {
+        match tokio::time::timeout(TIMEOUT, call).await.map(|answer| answer.map_err(kubernetes::Error::from)) {
             Err(_) => Err(Error::TimedOut { what, id: id.clone() }),
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(kube::Error::Api(status))) if status.is_conflict() || status.is_not_found() => {
-                Err(Error::Conflict(id.clone()))
-            }
+            Ok(Err(error)) if error.is_conflict() || error.is_not_found() => Err(Error::Conflict(id.clone())),
             Ok(Err(source)) => Err(Error::Api { what, id: id.clone(), source }),
         }
     }
@@ -183,11 +186,5 @@ impl Cluster {
 
 /// A kind at a version.
 pub fn resource(entry: &KindEntry, version: &str) -> ApiResource {
-    ApiResource {
-        group: entry.group.clone(),
-        version: version.to_owned(),
-        api_version: format!("{}/{version}", entry.group),
-        kind: entry.kind.clone(),
-        plural: entry.plural.clone(),
-    }
+    kubernetes::resource(&entry.group, version, &entry.kind, &entry.plural)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
+use flotilla_proto::digest;
 
 use super::condition::Condition;
 use super::queue::Item;
@@ -32,10 +32,7 @@ pub struct Intent {
 impl Intent {
     /// The intent to send this body.
     pub fn new(generation: i64, api_version: &str, body: &serde_json::Value) -> Self {
-        let digest = Sha256::digest(body.to_string().as_bytes());
-        let first = digest.iter().take(8).fold(0_u64, |hash, byte| hash << 8 | u64::from(*byte));
-        let hash = format!("{first:016x}");
-        Self { generation, api_version: api_version.to_owned(), hash }
+        Self { generation, api_version: api_version.to_owned(), hash: digest::short(body.to_string()) }
     }
 
     /// Whether both send the same to the same version of the API.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flotilla_proto::GroupKind;
+use flotilla_proto::{GroupKind, kubernetes};
 
 use super::condition::{Ready, Reason, Severity};
 use super::memory::Trouble;
@@ -76,7 +76,7 @@ pub fn wrong_spec(message: &str, resync: Option<Duration>) -> Trouble {
 }
 
 /// The API server did not give what we need; that passes.
-pub fn api_server(what: &str, error: &kube::Error) -> Trouble {
+pub fn api_server(what: &str, error: &kubernetes::Error) -> Trouble {
     let message = format!("Failed to read {what}: {error}. {}", retry::words(Retry::Fast, None));
     Trouble {
         ready: Ready::warning(Reason::UnknownError, message),

@@ -7,20 +7,16 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use flotilla_proto::WorkerId;
+use flotilla_proto::names::{self, ROLE, ROLE_WORKER};
+use flotilla_proto::{WorkerId, kubernetes, timing};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::shards::Shards;
-use crate::engine::names::FIELD_MANAGER;
-
-/// Label of the leases of the fleet's members.
-pub const ROLE: &str = "flotilla.dev/role";
 
 /// How often the lease is renewed, and how long it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +29,7 @@ pub struct Timers {
 
 impl Default for Timers {
     fn default() -> Self {
-        Self { renew_every: Duration::from_secs(2), fence_after: Duration::from_secs(6) }
+        Self { renew_every: timing::LEASE_RENEW_EVERY, fence_after: timing::LEASE_FENCE_AFTER }
     }
 }
 
@@ -55,7 +51,7 @@ pub enum Error {
         name: String,
         /// Cause.
         #[source]
-        source: kube::Error,
+        source: kubernetes::Error,
     },
     /// The API server did not answer in time.
     #[error("no answer to the renewal of lease {name}")]
@@ -120,7 +116,7 @@ impl Keeper {
         timers: Timers,
         shards: Shards,
     ) -> Result<Running, Error> {
-        let name = format!("flotilla-worker-{}", worker.pod());
+        let name = names::worker_lease(worker.pod());
         let failed = |source| Error::Start { name: name.clone(), source };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         // The next renewal is the retry.
@@ -181,7 +177,7 @@ impl Keeper {
 
     /// Renews the lease under the version we know, or takes it at the start.
     async fn renew(&mut self) -> Result<(), Error> {
-        let failed = |source| Error::Renew { name: self.name.clone(), source };
+        let failed = |source: kube::Error| Error::Renew { name: self.name.clone(), source: source.into() };
         let known = match &self.lease {
             Some(lease) => Some(lease.clone()),
             None => self.api.get_opt(&self.name).await.map_err(failed)?,
@@ -192,7 +188,7 @@ impl Keeper {
                 return Err(Error::Taken { name: self.name.clone(), holder: None });
             }
             let lease = self.written(Lease::default());
-            self.lease = Some(self.api.create(&post(), &lease).await.map_err(failed)?);
+            self.lease = Some(self.api.create(&kubernetes::post(), &lease).await.map_err(failed)?);
             return Ok(());
         };
         let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone());
@@ -202,7 +198,7 @@ impl Keeper {
         }
         lease.metadata.managed_fields = None;
         let written = self.written(lease);
-        match self.api.replace(&self.name, &post(), &written).await {
+        match self.api.replace(&self.name, &kubernetes::post(), &written).await {
             Ok(lease) => self.lease = Some(lease),
             Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {
                 let now = self.api.get_opt(&self.name).await.map_err(failed)?;
@@ -227,7 +223,7 @@ impl Keeper {
         let transitions = before.lease_transitions.unwrap_or(0) + i32::from(before.holder_identity.is_some() && !ours);
         let seconds = i32::try_from(self.timers.fence_after.as_secs().max(1)).unwrap_or(i32::MAX);
         let mut labels = lease.metadata.labels.unwrap_or_default();
-        labels.extend(BTreeMap::from([(ROLE.to_owned(), "worker".to_owned())]));
+        labels.extend(BTreeMap::from([(ROLE.to_owned(), ROLE_WORKER.to_owned())]));
         let annotations = lease.metadata.annotations.filter(|_| ours);
         Lease {
             metadata: ObjectMeta { name: Some(self.name.clone()), labels: Some(labels), annotations, ..lease.metadata },
@@ -252,15 +248,15 @@ impl Keeper {
             spec.renew_time = Some(MicroTime(Timestamp::now()));
         }
         let replaced =
-            tokio::time::timeout(self.timers.renew_every, self.api.replace(&self.name, &post(), &lease)).await;
+            tokio::time::timeout(self.timers.renew_every, self.api.replace(&self.name, &kubernetes::post(), &lease))
+                .await;
         match replaced {
             Ok(Ok(_)) => tracing::info!(lease = %self.name, "Vacated the lease"),
-            Ok(Err(error)) => tracing::warn!(error = &error as &dyn std::error::Error, "Did not vacate the lease"),
+            Ok(Err(error)) => {
+                let error = kubernetes::Error::from(error);
+                tracing::warn!(error = &error as &dyn std::error::Error, "Did not vacate the lease");
+            }
             Err(_) => tracing::warn!(lease = %self.name, "No answer to vacating the lease"),
         }
     }
-}
-
-fn post() -> PostParams {
-    PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
 }

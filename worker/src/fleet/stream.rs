@@ -10,7 +10,7 @@ use flotilla_proto::v1::fleet_client::FleetClient;
 use flotilla_proto::v1::leader_message::Message as FromLeader;
 use flotilla_proto::v1::worker_message::Message as ToLeader;
 use flotilla_proto::v1::{self, LeaderMessage, WorkerMessage};
-use flotilla_proto::{Epoch, GroupKind, KeyRange, Term, WorkerId};
+use flotilla_proto::{Epoch, GroupKind, KeyRange, Term, Tls, WorkerId, timing, tls};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
@@ -61,26 +61,6 @@ impl std::fmt::Debug for Reports {
     }
 }
 
-/// Mutual TLS with the leader, as PEM text.
-#[derive(Clone)]
-pub struct Tls {
-    /// Our certificate and its chain.
-    pub certificate: String,
-    /// Our private key.
-    pub key: String,
-    /// Who signs the coordinators' certificates.
-    pub ca: String,
-}
-
-impl std::fmt::Debug for Tls {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tls").finish_non_exhaustive()
-    }
-}
-
-/// The name in every coordinator's certificate: they are reached by address, and any of them may lead.
-pub const COORDINATOR_NAME: &str = "flotilla-coordinator";
-
 /// Takes the leader's messages about budgets.
 pub type BudgetInbox = Arc<dyn Fn(FromLeader) + Send + Sync>;
 /// Hears whether there is a leader.
@@ -124,13 +104,10 @@ pub enum Error {
 }
 
 /// Waits between two tries to connect: short, because a new leader is elected within seconds.
-const FIRST_WAIT: Duration = Duration::from_millis(200);
-const LONGEST_WAIT: Duration = Duration::from_secs(3);
+const FIRST_WAIT: Duration = timing::STREAM_RECONNECT_AFTER;
+const LONGEST_WAIT: Duration = timing::STREAM_RECONNECT_WITHIN;
 /// Messages to the leader that may wait. Each is a list or a total, so a slow leader costs a few of them.
 const OUTBOX: usize = 64;
-/// Without a word for so long the stream counts as broken.
-const KEEP_ALIVE: Duration = Duration::from_secs(3);
-
 /// How long the leader may take to read our last words.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -225,15 +202,15 @@ impl Stream {
         let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}")).map_err(failed)?;
         if let Some(tls) = &self.tls {
             let config = ClientTlsConfig::new()
-                .domain_name(COORDINATOR_NAME)
+                .domain_name(tls::COORDINATOR_NAME)
                 .ca_certificate(Certificate::from_pem(&tls.ca))
                 .identity(Identity::from_pem(&tls.certificate, &tls.key));
             endpoint = endpoint.tls_config(config).map_err(failed)?;
         }
         let endpoint = endpoint
-            .connect_timeout(Duration::from_secs(3))
-            .http2_keep_alive_interval(KEEP_ALIVE)
-            .keep_alive_timeout(KEEP_ALIVE)
+            .connect_timeout(timing::STREAM_CONNECT_WITHIN)
+            .http2_keep_alive_interval(timing::STREAM_KEEP_ALIVE)
+            .keep_alive_timeout(timing::STREAM_KEEP_ALIVE)
             .keep_alive_while_idle(true);
         let channel = endpoint.connect().await.map_err(|source| Error::Connect { address: address.clone(), source })?;
         let (outbox, messages) = mpsc::channel(OUTBOX);

@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use flotilla_proto::v1::leader_message::Message as ToWorker;
 use flotilla_proto::v1::worker_message::Message as FromWorker;
-use flotilla_proto::{BucketKey, Class, Term, WorkerId, v1};
+use flotilla_proto::{BucketKey, Class, Term, WorkerId, timing, v1};
 use proptest::prelude::*;
 
 use crate::budget::{Desk, Metrics, Options, Outgoing, To};
 
 const STEP: Duration = Duration::from_millis(50);
 /// The worker's side of the contract, as in `flotilla_worker::budget`.
-const PATIENCE: Duration = Duration::from_secs(5);
-const RENEW: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = timing::BUDGET_PATIENCE;
+const RENEW: Duration = timing::BUDGET_RENEW_EVERY;
 /// A worker that is gone loses its lease this much later.
-const LEASE: Duration = Duration::from_secs(8);
+const LEASE: Duration = timing::LEASE_DEAD_AFTER;
 
 fn key() -> BucketKey {
     BucketKey::new("management.azure.com", "sub", "app", Class::Write)

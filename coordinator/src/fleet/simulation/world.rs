@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use flotilla_proto::v1::leader_message::Message as ToWorker;
-use flotilla_proto::{Epoch, Key, KeyRange, Term, WorkerId, v1};
+use flotilla_proto::{Epoch, Key, KeyRange, Term, WorkerId, timing, v1};
 
 use super::super::{Action, Event, Fleet, Settings, StreamId};
 use crate::membership::{LeaseSeen, Read};
 use crate::shard_map::ShardMap;
 
 /// A worker stops writing so long after its last renewal began.
-pub(super) const FENCED_AFTER: Duration = Duration::from_secs(6);
+pub(super) const FENCED_AFTER: Duration = timing::LEASE_FENCE_AFTER;
 
 /// Keys at which ownership is checked.
 pub(super) const PROBES: u64 = 24;

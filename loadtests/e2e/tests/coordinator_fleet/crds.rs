@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use flotilla_coordinator::crd_install::HASH;
 use flotilla_crds::{Catalog, Pattern};
 use flotilla_proto::GroupKind;
+use flotilla_proto::names::HASH;
 use flotilla_testbed::cluster::Cluster;
 use flotilla_testbed::control_plane::ControlPlane;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Crd;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use flotilla_coordinator::crd_install::HASH;
 use flotilla_crds::Pattern;
+use flotilla_proto::names::HASH;
 use flotilla_testbed::control_plane::{ControlPlane, Options};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Crd;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use flotilla_coordinator::store::{Kubernetes, Store};
 use flotilla_coordinator::{Config, Coordinator, Role, shard_map::ShardMap};
-use flotilla_proto::{GroupKind, Key, KeyRange, Term, WorkerId, v1};
+use flotilla_proto::{GroupKind, Key, KeyRange, Term, Tls, WorkerId, v1};
 use flotilla_testbed::control_plane::ControlPlane;
 use flotilla_worker::fleet::leader::Finder;
 use flotilla_worker::fleet::lease::{Keeper, Timers};
-use flotilla_worker::fleet::stream::{Reports, Stream, Tls};
+use flotilla_worker::fleet::stream::{Reports, Stream};
 use flotilla_worker::fleet::{Event, Shards};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flotilla_coordinator::{Role, Tls};
+use flotilla_coordinator::Role;
+use flotilla_proto::Tls;
 use flotilla_testbed::control_plane::{ControlPlane, Options};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
@@ -66,7 +67,8 @@ async fn only_workers_with_a_certificate_may_join() {
     let cluster = ControlPlane::shared().await;
     let namespace = cluster.namespace("mtls").await.unwrap();
     let (certificate, key, ca) = certificates();
-    let tls = Tls { certificate: certificate.clone(), key: key.clone(), ca: ca.clone() };
+    let tls = Tls { certificate, key, ca };
+    let theirs = tls.clone();
     let mut leader = Member::start(cluster, &namespace, "c", |config| {
         config.tls = Some(tls);
         // The stranger has a lease and is never heard, which a fleet without a map waits for.
@@ -75,7 +77,6 @@ async fn only_workers_with_a_certificate_may_join() {
     leader.leads(SOON).await;
 
     let stranger = Worker::start(cluster, &namespace, "stranger", Arc::default());
-    let theirs = flotilla_worker::fleet::stream::Tls { certificate, key, ca };
     let member = Worker::start_with_tls(cluster, &namespace, "member", theirs);
     eventually("the worker with a certificate owns all keys", SOON, async || member.owns_everything().then_some(()))
         .await;

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use flotilla_proto::kubernetes;
+use flotilla_proto::names::CREDENTIAL_FROM;
+
 use super::super::error::{Category, Retry, Severity};
-use super::{ANNOTATION, NAMESPACE_SECRET};
+use super::NAMESPACE_SECRET;
 
 /// Why there is no identity.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -66,13 +69,14 @@ pub enum Error {
         forbidden: bool,
         /// Cause.
         #[source]
-        source: Arc<kube::Error>,
+        source: Arc<kubernetes::Error>,
     },
 }
 
 impl Error {
     pub(super) fn unreadable(namespace: &str, name: &str, source: kube::Error) -> Self {
-        let forbidden = matches!(&source, kube::Error::Api(status) if status.is_forbidden());
+        let source = kubernetes::Error::from(source);
+        let forbidden = source.is_forbidden();
         Self::Unreadable { namespace: namespace.to_owned(), name: name.to_owned(), forbidden, source: Arc::new(source) }
     }
 
@@ -125,7 +129,7 @@ impl Error {
             Self::NoSecret { .. } => "create it; it is picked up by itself".to_owned(),
             Self::NoKey { .. } => "add the key; it is picked up by itself".to_owned(),
             Self::BadName { .. } => {
-                format!("name a Secret of the object's own namespace in the annotation {ANNOTATION}")
+                format!("name a Secret of the object's own namespace in the annotation {CREDENTIAL_FROM}")
             }
             Self::Unusable { .. } => "correct the Secret; it is picked up by itself".to_owned(),
             Self::Nothing { namespace } => format!(

@@ -1,6 +1,6 @@
 //! What is said of a failed call of the API server: its own words.
 //!
-//! `kube::Error` prints the whole `Status` of a refusal, with the causes that are there for programs; people need its message.
+//! `kube::Error` prints the whole `Status` of a refusal, with causes that are meant for programs; people need its message.
 
 use kube::core::Status;
 use kube::runtime::watcher;
@@ -11,7 +11,10 @@ pub enum Error {
     /// It refused the call.
     #[error("{}", words(.0))]
     Refused(Box<Status>),
-    /// It was not reached, or not understood.
+    /// The call did not reach it, or its answer did not reach us.
+    #[error("failed to reach the API server")]
+    Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Its answer was not understood, or the call could not be made.
     #[error(transparent)]
     Call(Box<kube::Error>),
     /// A watch broke for another reason.
@@ -19,10 +22,37 @@ pub enum Error {
     Watch(Box<watcher::Error>),
 }
 
+impl Error {
+    /// The API server's refusal; none if it did not answer.
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            Self::Refused(status) => Some(status),
+            Self::Unreachable(_) | Self::Call(_) | Self::Watch(_) => None,
+        }
+    }
+
+    /// Somebody else wrote the object in between, or an object of this name exists.
+    pub fn is_conflict(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 409 || status.is_conflict())
+    }
+
+    /// The object, its kind or its namespace does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.status().is_some_and(Status::is_not_found)
+    }
+
+    /// Flotilla's service account may not do this.
+    pub fn is_forbidden(&self) -> bool {
+        self.status().is_some_and(Status::is_forbidden)
+    }
+}
+
 impl From<kube::Error> for Error {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::Refused(status),
+            kube::Error::Service(source) => Self::Unreachable(source),
+            kube::Error::HyperError(source) => Self::Unreachable(source.into()),
             error => Self::Call(Box::new(error)),
         }
     }
@@ -71,5 +101,13 @@ mod tests {
         }
         let other = watcher::Error::NoResourceVersion;
         assert_eq!(Error::from(watcher::Error::NoResourceVersion).to_string(), other.to_string());
+    }
+
+    #[test]
+    fn unreachable_server_is_said_once_and_the_cause_is_kept() {
+        let told = Error::from(kube::Error::Service("connection refused".into()));
+        assert_eq!(told.to_string(), "failed to reach the API server");
+        assert_eq!(std::error::Error::source(&told).map(ToString::to_string).as_deref(), Some("connection refused"));
+        assert!(!told.is_conflict() && !told.is_not_found() && !told.is_forbidden());
     }
 }
