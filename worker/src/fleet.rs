@@ -1,11 +1,13 @@
 //! The worker's place in the fleet: its lease, its stream to the leader, the shards it holds.
 
+pub mod handover;
 pub mod held;
 pub mod leader;
 pub mod lease;
 pub mod shards;
 pub mod stream;
 
+pub use handover::Handover;
 pub use held::{Gained, HeldShard};
 pub use shards::{Claim, Shards};
 pub use stream::Event;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use flotilla_proto::{Epoch, Key, KeyRange, Term, WorkerId};
 use flotilla_testbed::control_plane::{ControlPlane, Options};
-use flotilla_worker::fleet::Shards;
 use flotilla_worker::fleet::lease::{Keeper, Running, Timers};
+use flotilla_worker::fleet::{Handover, Shards};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -30,7 +30,7 @@ impl Worker {
         let lease = Keeper::start(config, namespace, worker, TIMERS, shards.clone())?;
         let worker = Self { leases: Api::namespaced(control_plane.client(), namespace), shards, lease };
         worker.until("a lease", |worker| worker.shards.leased(Instant::now())).await?;
-        worker.shards.grant(Term(1), KeyRange::ALL, Epoch(1), false);
+        worker.shards.grant(Term(1), KeyRange::ALL, Epoch(1), Handover::Clean);
         Ok(worker)
     }
 
@@ -69,8 +69,11 @@ async fn a_lease_that_was_taken_away_takes_all_shards_with_it_and_is_then_taken_
     ensure!(!claim.valid(Instant::now()) && *worker.lease.losses().borrow() == 1);
     worker.until("new lease", |worker| worker.shards.leased(Instant::now())).await?;
     ensure!(worker.shards.claim(&Key::MIN).is_none(), "shards came back by themselves");
-    ensure!(worker.shards.grant(Term(1), KeyRange::ALL, Epoch(1), false).is_empty(), "an old grant was taken");
-    ensure!(!worker.shards.grant(Term(1), KeyRange::ALL, Epoch(2), true).is_empty());
+    ensure!(
+        worker.shards.grant(Term(1), KeyRange::ALL, Epoch(1), Handover::Clean).is_empty(),
+        "an old grant was taken"
+    );
+    ensure!(!worker.shards.grant(Term(1), KeyRange::ALL, Epoch(2), Handover::Unclean).is_empty());
     Ok(())
 }
 

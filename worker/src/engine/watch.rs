@@ -181,14 +181,14 @@ impl Task {
     /// Takes in an object if it is ours.
     fn seen(&self, seen: &Seen) -> Option<Id> {
         let (id, uid, key) = self.name(seen)?;
-        let Some(unclean) = self.ctx.shards.unclean(&key) else {
+        let Some(handover) = self.ctx.shards.handover(&key) else {
             // In a shard that is being handed back the new owner looks.
             if !self.ctx.shards.holds(&key) {
                 self.ctx.records().forget(&id);
             }
             return None;
         };
-        let became_ready = self.ctx.records().seen(id.clone(), &uid, key, seen, unclean, Instant::now());
+        let became_ready = self.ctx.records().seen(id.clone(), &uid, key, seen, handover.is_unclean(), Instant::now());
         if became_ready {
             // The loop that gets the end wakes who waits; it ends only with the worker.
             let _ = self.changes.send(id.clone());

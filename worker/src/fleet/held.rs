@@ -5,6 +5,8 @@
 
 use flotilla_proto::{Epoch, Key, KeyRange, Term};
 
+use super::handover::Handover;
+
 /// A range that this worker owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldShard {
@@ -12,8 +14,8 @@ pub struct HeldShard {
     pub range: KeyRange,
     /// The epoch it was granted under.
     pub epoch: Epoch,
-    /// The owner before did not hand it over.
-    pub unclean: bool,
+    /// How its former owner parted with it.
+    pub handover: Handover,
     /// It was asked back: nothing new is begun in it.
     pub leaving: bool,
 }
@@ -23,8 +25,8 @@ pub struct HeldShard {
 pub struct Gained {
     /// The keys.
     pub range: KeyRange,
-    /// The owner before did not hand them over.
-    pub unclean: bool,
+    /// How their former owner parted with them.
+    pub handover: Handover,
 }
 
 /// A time without interruption for which keys have been held. Cuts, joins and newer epochs do not end it.
@@ -81,7 +83,7 @@ impl Held {
     ///
     /// The leader may cut or join ranges without a change of owner: those come under an epoch that is known, and bring
     /// nothing new.
-    pub fn grant(&mut self, term: Term, range: KeyRange, epoch: Epoch, unclean: bool) -> Vec<Gained> {
+    pub fn grant(&mut self, term: Term, range: KeyRange, epoch: Epoch, handover: Handover) -> Vec<Gained> {
         let late = self.let_go.iter().any(|(gone, at)| gone.overlaps(&range) && epoch <= *at);
         if !self.hear(term) || range.is_empty() || late {
             return Vec::new();
@@ -91,20 +93,22 @@ impl Held {
             return Vec::new();
         }
         let mut gaps = vec![range];
-        let mut was_unclean = false;
+        let mut before = Handover::Clean;
         for shard in &self.shards {
             gaps = gaps.into_iter().flat_map(|gap| without(gap, shard.range)).collect();
-            was_unclean |= shard.unclean && shard.range.overlaps(&range);
+            if shard.range.overlaps(&range) {
+                before = before.or(shard.handover);
+            }
         }
         // What is held under this very epoch and asked back stays asked back: the grant crossed the revoke on its way.
         let leaving = self.shards.iter().any(|s| s.range.overlaps(&range) && s.epoch == epoch && s.leaving);
         self.cut(range);
         self.let_go.retain(|(gone, _)| !range.covers(gone));
-        self.shards.push(HeldShard { range, epoch, unclean: unclean || was_unclean, leaving });
+        self.shards.push(HeldShard { range, epoch, handover: handover.or(before), leaving });
         self.shards.sort_by_key(|shard| shard.range.start);
         self.gained += 1;
         self.tenures.extend(gaps.iter().map(|gap| (*gap, Tenure(self.gained))));
-        gaps.into_iter().map(|range| Gained { range, unclean }).collect()
+        gaps.into_iter().map(|range| Gained { range, handover }).collect()
     }
 
     /// Begins nothing new in `range`. Returns the held parts of it; empty for a revoke of the past.
@@ -128,7 +132,7 @@ impl Held {
         leaving
             .map(|shard| {
                 shard.leaving = false;
-                Gained { range: shard.range, unclean: shard.unclean }
+                Gained { range: shard.range, handover: shard.handover }
             })
             .collect()
     }
@@ -200,7 +204,7 @@ mod tests {
     }
 
     fn gained(held: &mut Held, term: u64, range: KeyRange, epoch: u64) -> Vec<KeyRange> {
-        held.grant(Term(term), range, Epoch(epoch), false).into_iter().map(|gained| gained.range).collect()
+        held.grant(Term(term), range, Epoch(epoch), Handover::Clean).into_iter().map(|gained| gained.range).collect()
     }
 
     #[test]
@@ -248,12 +252,12 @@ mod tests {
     #[test]
     fn what_was_asked_back_and_not_let_go_stays_once_nobody_listens() {
         let mut held = Held::default();
-        held.grant(Term(1), range(0, 30), Epoch(1), true);
+        held.grant(Term(1), range(0, 30), Epoch(1), Handover::Unclean);
         let tenure = held.tenure(&key(15));
         held.revoke(Term(1), range(0, 5), Epoch(1));
         held.revoke(Term(1), range(10, 20), Epoch(1));
         held.let_go(range(0, 5));
-        assert_eq!(held.stay(), [Gained { range: range(10, 20), unclean: true }]);
+        assert_eq!(held.stay(), [Gained { range: range(10, 20), handover: Handover::Unclean }]);
         assert!(!held.shard_of(&key(15)).unwrap().leaving);
         assert_eq!((held.shard_of(&key(3)), held.tenure(&key(15))), (None, tenure));
         assert_eq!(held.stay(), []);

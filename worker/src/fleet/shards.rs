@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use flotilla_proto::{Epoch, Key, KeyRange, Term};
 use tokio::sync::watch;
 
+use super::handover::Handover;
 use super::held::{Gained, Held, HeldShard, Tenure};
 
 /// The held shards and the lease's end, shared by all who write.
@@ -35,7 +36,7 @@ pub struct Claim {
     range_epoch: Epoch,
     tenure: Tenure,
     term: Term,
-    unclean: bool,
+    handover: Handover,
     shards: Shards,
 }
 
@@ -66,7 +67,7 @@ impl Shards {
             range_epoch: shard.epoch,
             tenure: held.tenure(key)?,
             term: held.term(),
-            unclean: shard.unclean,
+            handover: shard.handover,
             shards: self.clone(),
         };
         drop(held);
@@ -83,9 +84,9 @@ impl Shards {
         self.0.closed.load(Ordering::Acquire)
     }
 
-    /// For a key that is ours and stays so: whether the owner before did not hand it over.
-    pub fn unclean(&self, key: &Key) -> Option<bool> {
-        self.read().shard_of(key).filter(|shard| !shard.leaving).map(|shard| shard.unclean)
+    /// For a key that is ours and stays so: how its former owner parted with it.
+    pub fn handover(&self, key: &Key) -> Option<Handover> {
+        self.read().shard_of(key).filter(|shard| !shard.leaving).map(|shard| shard.handover)
     }
 
     /// Whether an object belongs to us, be it that its shard is being handed back.
@@ -126,8 +127,8 @@ impl Shards {
     }
 
     /// See [`Held::grant`].
-    pub fn grant(&self, term: Term, range: KeyRange, epoch: Epoch, unclean: bool) -> Vec<Gained> {
-        self.write().grant(term, range, epoch, unclean)
+    pub fn grant(&self, term: Term, range: KeyRange, epoch: Epoch, handover: Handover) -> Vec<Gained> {
+        self.write().grant(term, range, epoch, handover)
     }
 
     /// See [`Held::revoke`].
@@ -195,9 +196,9 @@ impl Claim {
         self.term
     }
 
-    /// The shard's owner before us did not hand it over.
-    pub fn unclean(&self) -> bool {
-        self.unclean
+    /// How the shard's former owner parted with it.
+    pub fn handover(&self) -> Handover {
+        self.handover
     }
 }
 
@@ -208,7 +209,7 @@ mod tests {
     fn leased() -> Shards {
         let shards = Shards::new();
         shards.renew(Instant::now() + Duration::from_mins(1));
-        shards.grant(Term(1), KeyRange::ALL, Epoch(1), false);
+        shards.grant(Term(1), KeyRange::ALL, Epoch(1), Handover::Clean);
         shards
     }
 
@@ -239,9 +240,9 @@ mod tests {
         let shards = leased();
         let claim = shards.claim(&Key::MIN).unwrap();
         shards.let_go(KeyRange::ALL);
-        shards.grant(Term(1), KeyRange::ALL, Epoch(2), true);
+        shards.grant(Term(1), KeyRange::ALL, Epoch(2), Handover::Unclean);
         assert!(!claim.valid(Instant::now()));
-        assert!(shards.claim(&Key::MIN).unwrap().unclean());
+        assert!(shards.claim(&Key::MIN).unwrap().handover().is_unclean());
     }
 
     #[test]
@@ -249,7 +250,7 @@ mod tests {
         let shards = leased();
         let claim = shards.claim(&Key::MIN).unwrap();
         shards.hear(Term(2));
-        shards.grant(Term(2), KeyRange::ALL, Epoch(1), false);
+        shards.grant(Term(2), KeyRange::ALL, Epoch(1), Handover::Clean);
         assert!(claim.valid(Instant::now()));
     }
 }

@@ -17,6 +17,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
+use super::handover::Handover;
 use super::held::Gained;
 use super::leader::{self, Finder};
 use super::lease::Losses;
@@ -304,7 +305,7 @@ impl Stream {
         for shard in grant.shards {
             let Some(range) = shard.range else { continue };
             let (range, epoch) = (KeyRange::from(range), Epoch(shard.epoch));
-            let new = self.shards.grant(term, range, epoch, grant.unclean);
+            let new = self.shards.grant(term, range, epoch, Handover::from_unclean(grant.unclean));
             if !new.is_empty() {
                 tracing::info!(shard = %range, %epoch, %term, unclean = grant.unclean, "Took a shard");
             }

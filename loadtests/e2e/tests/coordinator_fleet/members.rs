@@ -180,7 +180,9 @@ impl Worker {
                 while let Some(event) = heard.recv().await {
                     let mut told = told.lock().expect("no panic");
                     match event {
-                        Event::Gained(gained) => told.gained.extend(gained.iter().map(|g| (g.range, g.unclean))),
+                        Event::Gained(gained) => {
+                            told.gained.extend(gained.iter().map(|g| (g.range, g.handover.is_unclean())))
+                        }
                         Event::Leaving { done, .. } => drop(done.send(())),
                         Event::Kinds(kinds) => told.kinds = kinds,
                         Event::Wake(ids) => told.woken.extend(ids.iter().map(|id| format!("{id:?}"))),

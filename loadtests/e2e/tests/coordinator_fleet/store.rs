@@ -70,7 +70,12 @@ async fn worker_lease_is_fenced(store: &dyn Store, worker: &Worker, pod: &str) {
     .await;
     assert!(store.fence(pod, &old, "test").await.unwrap_err().is_conflict(), "it was renewed since");
     // Its shards must go with the lease.
-    worker.shards.grant(Term(1), flotilla_proto::KeyRange::ALL, flotilla_proto::Epoch(1), false);
+    worker.shards.grant(
+        Term(1),
+        flotilla_proto::KeyRange::ALL,
+        flotilla_proto::Epoch(1),
+        flotilla_worker::fleet::Handover::Clean,
+    );
     let now = flotilla_coordinator::store::Version(seen().await.unwrap().version);
     store.fence(pod, &now, "test").await.unwrap();
     eventually("worker gave everything up", Duration::from_secs(10), async || {
