@@ -28,15 +28,15 @@ use serde_json::{Value, json};
 const SCALE: f64 = 600.0;
 const GROUPS: &str = "2020-06-01";
 
-/// An armsim and what a worker has to call it.
-struct World {
+/// An armsim with the client and the identity of a worker, without a fleet.
+struct FakeAzure {
     sim: Armsim,
     client: Client,
     settings: Settings,
     identity: Arc<Identity>,
 }
 
-impl World {
+impl FakeAzure {
     async fn start() -> Self {
         // Types are told apart by how they answer; their bodies are not what is tested here.
         Self::with(SCALE, Options { type_data: None, ..Options::default() }).await

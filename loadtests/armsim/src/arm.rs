@@ -1,4 +1,4 @@
-//! ARM: what a call does to the world and what it answers. No I/O, no clock.
+//! ARM: what a call does to Azure and what it answers. No I/O, no clock.
 //!
 //! Kept true here: checks come in ARM's order (subscription, api-version, group, parent, then the service's own), and a
 //! call that is refused changes nothing.
@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use super::ArmId;
 use super::answer::{Answer, Call, Method};
+use super::azure::{Author, Azure};
 use super::clock::SimTime;
 use super::entra::{Caller, Directory};
 use super::error::Refusal;
@@ -21,11 +22,10 @@ use super::profile::Reply;
 use super::route::Route;
 use super::settings::Settings;
 use super::type_data::TypeData;
-use super::world::{Author, World};
 
 /// Everything that ARM needs to answer.
 pub(crate) struct Arm<'a> {
-    pub(crate) world: &'a mut World,
+    pub(crate) azure: &'a mut Azure,
     pub(crate) settings: &'a Settings,
     pub(crate) types: Option<&'a dyn TypeData>,
     pub(crate) directory: &'a Directory,
@@ -126,7 +126,7 @@ impl Arm<'_> {
     ) -> Answer {
         let arm_type = target.resource_type();
         let key = super::route::key(target);
-        let life = self.world.resource(&key).map_or(0, |resource| resource.life);
+        let life = self.azure.resource(&key).map_or(0, |resource| resource.life);
         let location = self.location_of(target);
         let held = self.settings.holds(&arm_type) || visit.twist == Some(&Twist::Hold);
         let due = (!held).then(|| visit.now + self.settings.duration(&arm_type, work));
@@ -152,7 +152,7 @@ impl Arm<'_> {
         if arm_type.starts_with("Microsoft.Network/") {
             answer = answer.header("Azure-AsyncNotification", "Enabled");
         }
-        self.world.begin(operation);
+        self.azure.begin(operation);
         answer
     }
 
@@ -160,7 +160,7 @@ impl Arm<'_> {
     fn location_of(&self, id: &ArmId) -> String {
         let mut next = Some(id.clone());
         while let Some(id) = next {
-            let resource = self.world.resource(&super::route::key(&id));
+            let resource = self.azure.resource(&super::route::key(&id));
             if let Some(location) = resource.and_then(|resource| resource.location.clone()) {
                 return location;
             }
@@ -171,7 +171,7 @@ impl Arm<'_> {
 
     /// Operations on groups are jobs with long names, all others have a UUID.
     fn operation_id(&mut self, target: &ArmId) -> Arc<str> {
-        let id = self.world.dice.uuid();
+        let id = self.azure.dice.uuid();
         if target.resource_type() == "Microsoft.Resources/resourceGroups" {
             let name = target.name().to_ascii_uppercase();
             return format!(

@@ -43,7 +43,7 @@ pub(crate) enum Location {
     AsGiven,
     /// "West US 2".
     Display,
-    /// The type exists once in the world.
+    /// The type exists once in all of Azure.
     Global,
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ArmId;
+use super::azure::Resource;
 use super::clock::SimTime;
 use super::edge::Shared;
 use super::entra::App;
@@ -19,7 +20,6 @@ use super::profile;
 use super::route::key;
 use super::settings::{self, Change, RatesChange, Settings};
 use super::sim::Sim;
-use super::world::Resource;
 
 /// The controls. Cheap to clone.
 #[derive(Clone)]
@@ -135,8 +135,8 @@ impl Control {
     /// How much there is.
     pub fn counts(&self) -> Counts {
         self.with(|sim, now| Counts {
-            resources: sim.world.len(),
-            running_operations: sim.world.operations().filter(|operation| operation.is_running()).count(),
+            resources: sim.azure.len(),
+            running_operations: sim.azure.operations().filter(|operation| operation.is_running()).count(),
             calls: sim.journal.next_seq() - 1,
             sim_seconds: now.as_secs_f64(),
         })
@@ -176,7 +176,7 @@ impl Control {
         Ok(self.with(|sim, _| {
             sim.clock.advance(by);
             let now = sim.clock.at(Instant::now());
-            sim.world.settle(now);
+            sim.azure.settle(now);
             now.as_secs_f64()
         }))
     }
@@ -203,7 +203,7 @@ impl Control {
 
     /// All operations that are remembered, the oldest first.
     pub fn operations(&self) -> Vec<OperationView> {
-        let mut views: Vec<OperationView> = self.with(|sim, _| sim.world.operations().map(OperationView::of).collect());
+        let mut views: Vec<OperationView> = self.with(|sim, _| sim.azure.operations().map(OperationView::of).collect());
         views.sort_by(|a, b| a.started.total_cmp(&b.started).then_with(|| a.id.cmp(&b.id)));
         views
     }
@@ -234,7 +234,7 @@ impl Control {
 
     /// Forgets the record of an operation, as a service may.
     pub fn forget_operation(&self, id: &str) -> Result<(), Error> {
-        found(self.with(|sim, _| sim.world.forget(id)), "operation", id)
+        found(self.with(|sim, _| sim.azure.forget(id)), "operation", id)
     }
 
     /// The resources and groups that fit, in the order of their ids.
@@ -244,7 +244,7 @@ impl Control {
         let inside = |key: &str| key.strip_prefix(&within).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         let fits = |resource: &Resource| glob.as_ref().is_none_or(|glob| glob.is_match(&resource.arm_type));
         Ok(self.with(|sim, _| {
-            let all = sim.world.below(&within).filter(|(key, resource)| inside(key) && fits(resource));
+            let all = sim.azure.below(&within).filter(|(key, resource)| inside(key) && fits(resource));
             all.map(|(_, resource)| ResourceView::of(resource)).collect()
         }))
     }
@@ -252,21 +252,21 @@ impl Control {
     /// One resource or group.
     pub fn resource(&self, id: &str) -> Option<ResourceView> {
         let key = ArmId::parse(id).ok().map(|id| key(&id))?;
-        self.with(|sim, _| sim.world.resource(&key).map(ResourceView::of))
+        self.with(|sim, _| sim.azure.resource(&key).map(ResourceView::of))
     }
 
     /// Changes a resource behind everybody's back. Nothing of it is in the journal.
     pub fn change_resource(&self, change: &ResourceChange) -> Result<ResourceView, Error> {
         let key = key(&ArmId::parse(&change.id)?);
         let changed = self.with(|sim, _| {
-            let changed = sim.world.change(&key, |resource| {
+            let changed = sim.azure.change(&key, |resource| {
                 json_patch::merge(&mut resource.spec, &merge_of(&change.merge));
                 if let Some(state) = &change.provisioning_state {
                     resource.provisioned = profile::is_terminal(state) && !state.eq_ignore_ascii_case("Failed");
                     resource.state = Some(state.clone());
                 }
             });
-            changed.then(|| sim.world.resource(&key).map(ResourceView::of)).flatten()
+            changed.then(|| sim.azure.resource(&key).map(ResourceView::of)).flatten()
         });
         changed.ok_or_else(|| Error::NotFound { what: "resource", name: change.id.clone() })
     }
@@ -274,7 +274,7 @@ impl Control {
     /// Deletes a resource with everything in it behind everybody's back.
     pub fn delete_resource(&self, id: &str) -> Result<(), Error> {
         let key = key(&ArmId::parse(id)?);
-        found(self.with(|sim, _| sim.world.remove(&key)), "resource", id)
+        found(self.with(|sim, _| sim.azure.remove(&key)), "resource", id)
     }
 
     /// The calls that fit.
@@ -301,9 +301,9 @@ impl Control {
     /// networks each.
     pub fn populate(&self, subscription: &str, groups: usize, per_group: usize) {
         self.with(|sim, now| {
-            let author = super::world::Author { now, client_id: "armsim".into(), tenant: "armsim".into() };
+            let author = super::azure::Author { now, client_id: "armsim".into(), tenant: "armsim".into() };
             let mut write = |id: &ArmId, spec: Value| {
-                sim.world.write(id, spec, Some("westus2".into()), Some("Succeeded".into()), &author);
+                sim.azure.write(id, spec, Some("westus2".into()), Some("Succeeded".into()), &author);
             };
             for group in 0..groups {
                 let id = ArmId::resource_group(subscription, &format!("load-{group:04}"));
@@ -324,9 +324,9 @@ impl Control {
         fail: Option<(String, String)>,
     ) -> Result<(), Error> {
         let done = self.with(|sim, now| {
-            let Some(due) = sim.world.operation(id).map(|operation| due(operation, now)) else { return false };
-            let done = sim.world.reschedule(id, due, fail);
-            sim.world.settle(now);
+            let Some(due) = sim.azure.operation(id).map(|operation| due(operation, now)) else { return false };
+            let done = sim.azure.reschedule(id, due, fail);
+            sim.azure.settle(now);
             done
         });
         found(done, "running operation", id)
@@ -335,7 +335,7 @@ impl Control {
     fn with<T>(&self, act: impl FnOnce(&mut Sim, SimTime) -> T) -> T {
         let mut sim = self.0.lock();
         let now = sim.clock.at(Instant::now());
-        sim.world.settle(now);
+        sim.azure.settle(now);
         act(&mut sim, now)
     }
 }

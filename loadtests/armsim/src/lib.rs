@@ -2,7 +2,7 @@
 //! limits and refusals, with faults on demand and a journal of every call.
 //!
 //! # Flow
-//! [`edge`](self) reads a request into a call; the pure core (`sim`, `arm`, `world`, `limits`, `lro`) decides under one lock
+//! [`edge`](self) reads a request into a call; the pure core (`sim`, `arm`, `azure`, `limits`, `lro`) decides under one lock
 //! what it does and answers; the edge writes the answer. [`Control`] and the admin API change the core by hand.
 //!
 //! # Guarantees
@@ -14,6 +14,7 @@
 mod admin;
 mod answer;
 mod arm;
+mod azure;
 mod bucket;
 mod card;
 mod clock;
@@ -37,7 +38,6 @@ mod sim;
 mod template;
 mod tls;
 mod type_data;
-mod world;
 
 use std::net::{SocketAddr, TcpListener};
 use std::ops::Deref;
@@ -214,7 +214,7 @@ fn sim(options: Options, endpoint: &str) -> Result<sim::Sim, Error> {
     let epoch = jiff::Timestamp::now();
     Ok(sim::Sim {
         clock: clock::Clock::new(Instant::now(), settings.time_scale),
-        world: world::World::new(options.seed, epoch, options.operation_retention),
+        azure: azure::Azure::new(options.seed, epoch, options.operation_retention),
         directory: entra::Directory::new(options.apps, options.token_lifetime, endpoint),
         faults: fault::Faults::default(),
         journal: journal::Journal::default(),

@@ -13,8 +13,8 @@ use super::profile;
 use super::template::{self, Expand};
 use super::{made_up, region};
 
-/// What is known when a body is rendered.
-pub(crate) struct Scene<'a> {
+/// What is known of a resource when its body is rendered.
+pub(crate) struct Rendering<'a> {
     pub(crate) id: &'a ArmId,
     pub(crate) arm_type: &'a str,
     /// What the request said.
@@ -36,7 +36,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) other: &'a dyn Fn(&str) -> Option<Arc<Value>>,
 }
 
-impl Scene<'_> {
+impl Rendering<'_> {
     /// The body that a GET shows.
     pub(crate) fn body(&self) -> Value {
         let card = card::of(self.arm_type);
@@ -155,7 +155,7 @@ impl Scene<'_> {
     }
 }
 
-impl Expand for Scene<'_> {
+impl Expand for Rendering<'_> {
     fn expand(&self, text: &str) -> Value {
         if let Some(word) =
             text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).filter(|word| !word.contains('{'))
@@ -198,15 +198,15 @@ fn shown_id(card: &Card, id: &ArmId) -> String {
 mod tests {
     use super::*;
 
-    fn scene<'a>(
+    fn rendering<'a>(
         id: &'a ArmId,
         arm_type: &'a str,
         spec: &'a Value,
         ready: bool,
         other: &'a dyn Fn(&str) -> Option<Arc<Value>>,
-    ) -> Scene<'a> {
+    ) -> Rendering<'a> {
         let state = if ready { Some("Succeeded") } else { Some("InProgress") };
-        Scene {
+        Rendering {
             id,
             arm_type,
             spec,
@@ -228,7 +228,7 @@ mod tests {
         ArmId::parse("/subscriptions/s/resourceGroups/g/providers/Microsoft.App/containerApps/web").unwrap()
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "a scene asks for resources that may be absent")]
+    #[expect(clippy::unnecessary_wraps, reason = "a rendering asks for resources that may be absent")]
     fn environment(_: &str) -> Option<Arc<Value>> {
         Some(Arc::new(json!({"properties": {"defaultDomain": "jollybay-1.westus2.azurecontainerapps.io"}})))
     }
@@ -238,10 +238,10 @@ mod tests {
         let spec = json!({"location": "westus2", "properties": {"environmentId": "/e", "configuration": {"ingress": {"targetPort": 80, "external": true}},
             "template": {"containers": [{"name": "c", "image": "i"}], "revisionSuffix": "v1"}}});
         let id = app();
-        let early = scene(&id, "microsoft.app/CONTAINERAPPS", &spec, false, &environment).body();
+        let early = rendering(&id, "microsoft.app/CONTAINERAPPS", &spec, false, &environment).body();
         assert_eq!(early["properties"]["configuration"]["ingress"]["fqdn"], Value::Null);
         assert_eq!(early["properties"]["provisioningState"], "InProgress");
-        let ready = scene(&id, "Microsoft.App/containerApps", &spec, true, &environment).body();
+        let ready = rendering(&id, "Microsoft.App/containerApps", &spec, true, &environment).body();
         assert_eq!(
             ready["properties"]["configuration"]["ingress"]["fqdn"],
             "web.jollybay-1.westus2.azurecontainerapps.io"
@@ -258,11 +258,11 @@ mod tests {
     fn without_ingress_there_is_no_name_and_inside_it_is_internal() {
         let id = app();
         let bare = json!({"properties": {"environmentId": "/e", "template": {"containers": []}}});
-        let body = scene(&id, "Microsoft.App/containerApps", &bare, true, &environment).body();
+        let body = rendering(&id, "Microsoft.App/containerApps", &bare, true, &environment).body();
         assert!(template::at(&body, "properties.configuration.ingress").is_none());
         assert!(template::at(&body, "properties.latestRevisionFqdn").is_none());
         let inside = json!({"properties": {"environmentId": "/e", "configuration": {"ingress": {}}}});
-        let body = scene(&id, "Microsoft.App/containerApps", &inside, true, &environment).body();
+        let body = rendering(&id, "Microsoft.App/containerApps", &inside, true, &environment).body();
         assert_eq!(
             body["properties"]["configuration"]["ingress"]["fqdn"],
             "web.internal.jollybay-1.westus2.azurecontainerapps.io"
@@ -275,7 +275,7 @@ mod tests {
     fn secrets_are_never_shown() {
         let id = app();
         let spec = json!({"properties": {"configuration": {"secrets": [{"name": "a", "value": "hush"}]}}});
-        let body = scene(&id, "Microsoft.App/containerApps", &spec, true, &environment).body();
+        let body = rendering(&id, "Microsoft.App/containerApps", &spec, true, &environment).body();
         assert_eq!(body["properties"]["configuration"]["secrets"], json!([{"name": "a"}]));
     }
 
@@ -292,14 +292,19 @@ mod tests {
         ] {
             let id = ArmId::resource_group("s", "g").extension("Microsoft.X/y", "acct");
             let spec = json!({"sku": {"name": "Standard_LRS"}, "tags": null});
-            let body = scene(&id, arm_type, &spec, true, &|_| None).body();
+            let body = rendering(&id, arm_type, &spec, true, &|_| None).body();
             assert!(!body.to_string().contains('{') || !body.to_string().contains("\"{"), "{arm_type}: {body}");
             assert_eq!(body["type"], arm_type);
         }
         let id = ArmId::resource_group("s", "g").extension("Microsoft.Storage/storageAccounts", "acct");
-        let body =
-            scene(&id, "Microsoft.Storage/storageAccounts", &json!({"sku": {"name": "Standard_LRS"}}), true, &|_| None)
-                .body();
+        let body = rendering(
+            &id,
+            "Microsoft.Storage/storageAccounts",
+            &json!({"sku": {"name": "Standard_LRS"}}),
+            true,
+            &|_| None,
+        )
+        .body();
         assert_eq!(body["properties"]["primaryEndpoints"]["blob"], "https://acct.blob.core.windows.net/");
         assert_eq!((&body["sku"]["tier"], &body["tags"]), (&json!("Standard"), &json!({})));
     }

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::answer::{Answer, Body, Call, Method};
 use super::arm::{Arm, Twist, Visit};
+use super::azure::Azure;
 use super::clock::{self, Clock};
 use super::entra::{Caller, Directory};
 use super::error::Refusal;
@@ -19,7 +20,6 @@ use super::made_up;
 use super::route::Route;
 use super::settings::Settings;
 use super::type_data::TypeData;
-use super::world::World;
 
 /// A call and what is known of it from the start.
 pub(crate) struct Arrival {
@@ -46,7 +46,7 @@ pub(crate) struct Greeting {
 pub(crate) struct Sim {
     pub(crate) clock: Clock,
     pub(crate) settings: Settings,
-    pub(crate) world: World,
+    pub(crate) azure: Azure,
     pub(crate) directory: Directory,
     pub(crate) faults: Faults,
     pub(crate) journal: Journal,
@@ -90,8 +90,8 @@ impl Sim {
             user_agent: call.headers.user_agent.as_deref().unwrap_or_default(),
         };
         let fault = self.faults.meet(&subject);
-        let request_id = self.world.dice.uuid().to_string();
-        let correlation_id = call.headers.correlation_id.clone().unwrap_or_else(|| self.world.dice.uuid().to_string());
+        let request_id = self.azure.dice.uuid().to_string();
+        let correlation_id = call.headers.correlation_id.clone().unwrap_or_else(|| self.azure.dice.uuid().to_string());
         Greeting { caller, fault, request_id, correlation_id }
     }
 
@@ -104,7 +104,7 @@ impl Sim {
         real: Instant,
     ) -> Answer {
         let now = self.clock.at(real);
-        self.world.settle(now);
+        self.azure.settle(now);
         let mut answer = match (&arrival.token, &greeting.fault) {
             (_, Some((_, Action::Status { status, code, message, retry_after }))) => {
                 let refusal =
@@ -114,7 +114,7 @@ impl Sim {
             (_, Some((_, Action::Respond { status, body, headers }))) => respond(*status, body, headers),
             (Some((tenant, form)), _) => {
                 let time = clock::text(arrival.time, Duration::ZERO);
-                self.directory.issue(tenant, form, (real, &time), &mut self.world.dice)
+                self.directory.issue(tenant, form, (real, &time), &mut self.azure.dice)
             }
             (None, _) => self.arm(arrival, greeting, now),
         };
@@ -160,7 +160,7 @@ impl Sim {
         };
         let visit = Visit { call: &arrival.call, caller, now, twist: twist.as_ref() };
         let mut arm = Arm {
-            world: &mut self.world,
+            azure: &mut self.azure,
             settings: &self.settings,
             types: self.types.as_deref(),
             directory: &self.directory,

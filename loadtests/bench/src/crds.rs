@@ -35,8 +35,8 @@ fn most_heap(versions: Versions) -> f64 {
     }
 }
 
-/// An API server, and a coordinator that installs.
-struct Scene {
+/// An API server with a coordinator that installs CRDs, and no workers.
+struct InstallationOnly {
     control_plane: ControlPlane,
     settings: Settings,
     /// Coordinators started so far.
@@ -47,14 +47,14 @@ struct Scene {
 pub(super) async fn measure(pattern: &str, logs: &Path, say: &impl Fn(&str)) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for versions in [Versions::All, Versions::Newest] {
-        let scene = Scene::set(pattern, versions, &logs.join(versions.as_str())).await?;
-        let taken = scene.run(pattern, versions, say).await;
+        let installation = InstallationOnly::set(pattern, versions, &logs.join(versions.as_str())).await?;
+        let taken = installation.run(pattern, versions, say).await;
         figures.extend(taken?);
     }
     Ok(figures)
 }
 
-impl Scene {
+impl InstallationOnly {
     async fn set(pattern: &str, versions: Versions, logs: &Path) -> Result<Self> {
         if logs.exists() {
             fs::remove_dir_all(logs).with_context(|| format!("failed to remove {}", logs.display()))?;

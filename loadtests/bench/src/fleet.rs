@@ -8,9 +8,9 @@ use futures::try_join;
 use kube::api::DynamicObject;
 use tokio::time::{Instant, sleep};
 
+use super::measured::{Cpu, MeasuredFleet, Requests};
 use super::objects::{self, Kind};
 use super::report::Figure;
-use super::scene::{Cpu, Requests, Scene};
 use super::tally::Tally;
 use flotilla_testbed::cluster::resource_of;
 use flotilla_testbed::fleet::Role;
@@ -37,7 +37,7 @@ pub(super) struct Size {
 
 /// A measurement under way.
 pub(super) struct Course {
-    scene: Scene,
+    measured: MeasuredFleet,
     size: Size,
     /// Created so far: groups, identities, storage accounts.
     groups: usize,
@@ -68,11 +68,11 @@ impl Spent {
 
 /// Takes all figures.
 pub(super) async fn measure(size: Size, logs: &Path, say: &impl Fn(&str)) -> Result<Vec<Figure>> {
-    let scene = Scene::set(size.pattern, logs).await?;
-    let mut course = Course { scene, size, groups: 0, identities: 0, accounts: 0, figures: Vec::new() };
+    let measured = MeasuredFleet::set(size.pattern, logs).await?;
+    let mut course = Course { measured, size, groups: 0, identities: 0, accounts: 0, figures: Vec::new() };
     let done = course.run(say).await;
-    let Course { scene, figures, .. } = course;
-    scene.strike().await?;
+    let Course { measured, figures, .. } = course;
+    measured.strike().await?;
     done.map(|()| figures)
 }
 
@@ -81,7 +81,7 @@ impl Course {
         let size = self.size;
         say("installing kinds");
         let kinds = self.install().await?;
-        objects::make_namespaces(self.scene.cluster()).await?;
+        objects::make_namespaces(self.measured.cluster()).await?;
         let owners = objects::owners()?;
         self.groups = owners.len();
         self.create(owners).await?;
@@ -109,8 +109,8 @@ impl Course {
     /// Lets a first leader install the kinds.
     async fn install(&mut self) -> Result<usize> {
         let started = Instant::now();
-        self.scene.start_fleet().await?;
-        let kinds = self.scene.cluster().wait_kinds(self.size.pattern, WITHIN).await?;
+        self.measured.start_fleet().await?;
+        let kinds = self.measured.cluster().wait_kinds(self.size.pattern, WITHIN).await?;
         self.figures.push(Figure::new(
             format!("installing {kinds} kinds into an empty cluster"),
             "s",
@@ -123,18 +123,18 @@ impl Course {
     async fn starts(&mut self, times: usize) -> Result<Vec<f64>> {
         let mut seconds = Vec::new();
         for _ in 0..times {
-            self.scene.stop_fleet().await?;
+            self.measured.stop_fleet().await?;
             let group = Kind::Group.object(self.groups)?;
             self.groups += 1;
             let mut tally = self.tally(&group).await?;
             let wanted = tally.ready() + 1;
-            self.scene.cluster().apply(&group).await?;
+            self.measured.cluster().apply(&group).await?;
             let started = Instant::now();
             let ready = async {
                 tally.until(wanted, WITHIN).await?;
                 Ok(started.elapsed())
             };
-            let (took, ()) = try_join!(ready, self.scene.start_fleet())?;
+            let (took, ()) = try_join!(ready, self.measured.start_fleet())?;
             seconds.push(took.as_secs_f64());
         }
         Ok(seconds)
@@ -193,7 +193,7 @@ impl Course {
         let started = Instant::now();
         let first = self.starts(1).await?;
         let stopping = started.elapsed().as_secs_f64() - first[0];
-        self.scene.wait_known(self.total(), WITHIN).await?;
+        self.measured.wait_known(self.total(), WITHIN).await?;
         let known = started.elapsed().as_secs_f64() - stopping;
         self.figures.push(Figure::new(format!("start to first Ready, {many} objects"), "s", first));
         self.figures.push(Figure::new(format!("start until {many} objects are known"), "s", [known]));
@@ -216,21 +216,21 @@ impl Course {
     async fn create(&mut self, wanted: Vec<DynamicObject>) -> Result<Spent> {
         let mut tally = self.tally(wanted.first().context("nothing to create")?).await?;
         let all = tally.ready() + wanted.len();
-        let (cpu, requests, started) = (self.scene.cpu()?, self.scene.requests()?, Instant::now());
-        try_join!(objects::apply(self.scene.cluster(), &wanted), tally.until(all, WITHIN))?;
-        let (time, cpu) = (started.elapsed(), self.scene.cpu()? - cpu);
-        Ok(Spent { objects: wanted.len(), cpu, requests: self.scene.requests()? - requests, time })
+        let (cpu, requests, started) = (self.measured.cpu()?, self.measured.requests()?, Instant::now());
+        try_join!(objects::apply(self.measured.cluster(), &wanted), tally.until(all, WITHIN))?;
+        let (time, cpu) = (started.elapsed(), self.measured.cpu()? - cpu);
+        Ok(Spent { objects: wanted.len(), cpu, requests: self.measured.requests()? - requests, time })
     }
 
     async fn tally(&self, like: &DynamicObject) -> Result<Tally> {
-        Tally::start(self.scene.cluster().client().clone(), resource_of(like)?).await
+        Tally::start(self.measured.cluster().client().clone(), resource_of(like)?).await
     }
 
     /// Memory of everybody, after a quiet time.
     async fn memory(&mut self, at: &str, target: Option<f64>, aso: Option<&'static str>) -> Result<()> {
         sleep(self.size.quiet).await;
-        let (worker, coordinator) = (self.scene.memory(Role::Worker)?, self.scene.memory(Role::Coordinator)?);
-        let server = self.scene.api_server_memory().await?;
+        let (worker, coordinator) = (self.measured.memory(Role::Worker)?, self.measured.memory(Role::Coordinator)?);
+        let server = self.measured.api_server_memory().await?;
         let mut resident = Figure::new(format!("worker's memory, {at}: RSS"), "MiB", [worker.resident]);
         // What was measured of others holds for the same kinds and objects as the target does.
         if let Some(target) = target {
@@ -253,9 +253,9 @@ impl Course {
 
     /// CPU time while nothing happens.
     async fn rest(&mut self) -> Result<()> {
-        let (before, started) = (self.scene.cpu()?, Instant::now());
+        let (before, started) = (self.measured.cpu()?, Instant::now());
         sleep(self.size.quiet).await;
-        let (cpu, seconds) = (self.scene.cpu()? - before, started.elapsed().as_secs_f64());
+        let (cpu, seconds) = (self.measured.cpu()? - before, started.elapsed().as_secs_f64());
         let share = |part: Duration| part.as_secs_f64() * 1e3 / seconds;
         let at = self.total();
         self.figures.push(Figure::new(format!("CPU at rest, {at} objects: worker"), "ms/s", [share(cpu.workers)]));

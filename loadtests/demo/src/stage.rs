@@ -59,7 +59,7 @@ impl Killed {
     }
 }
 
-/// Everything that runs.
+/// What the demo runs: a control plane, armsim, two coordinators and three workers.
 pub(super) struct Stage {
     cluster: Cluster,
     fleet: Fleet,

@@ -61,8 +61,8 @@ impl Arm {
     }
 }
 
-/// A fleet whose workers never run out of work.
-struct Fleet {
+/// Spenders and a ledger on a stopped clock, without an API server: workers that never run out of calls to make.
+struct BusyFleet {
     time_scale: f64,
     arm: Arc<Mutex<Arm>>,
     workers: Vec<(WorkerId, Budget)>,
@@ -74,7 +74,7 @@ struct Fleet {
     _stop: DropGuard,
 }
 
-impl Fleet {
+impl BusyFleet {
     fn start(workers: usize, time_scale: f64) -> Self {
         let now = Instant::now();
         let level = Class::Write.limit().capacity;
@@ -206,7 +206,7 @@ fn deliver(budget: Budget, message: ToWorker) {
 
 #[tokio::test(start_paused = true)]
 async fn three_workers_use_what_arm_allows_and_are_not_refused() {
-    let fleet = Fleet::start(3, 1.0);
+    let fleet = BusyFleet::start(3, 1.0);
     let minutes = 10;
     let (calls, refused) = fleet.measure(Duration::from_mins(minutes)).await;
     #[expect(clippy::cast_precision_loss, reason = "a few minutes")]
@@ -220,7 +220,7 @@ async fn three_workers_use_what_arm_allows_and_are_not_refused() {
 /// Against a simulator that runs sixty times as fast, a bucket holds no more than a third of a second's refill.
 #[tokio::test(start_paused = true)]
 async fn a_sixtyfold_arm_is_used_as_well() {
-    let fleet = Fleet::start(3, 60.0);
+    let fleet = BusyFleet::start(3, 60.0);
     let (calls, refused) = fleet.measure(Duration::from_mins(1)).await;
     let allowed = 200.0 + 600.0 * 60.0;
     let used = f64::from(calls) / allowed;
@@ -231,7 +231,7 @@ async fn a_sixtyfold_arm_is_used_as_well() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_leader_the_sum_still_fits_and_with_a_new_one_nothing_is_lost() {
-    let mut fleet = Fleet::start(3, 1.0);
+    let mut fleet = BusyFleet::start(3, 1.0);
     let (_, refused) = fleet.measure(Duration::from_mins(1)).await;
     assert_eq!(refused, 0);
 
@@ -250,7 +250,7 @@ async fn without_a_leader_the_sum_still_fits_and_with_a_new_one_nothing_is_lost(
 
 #[tokio::test(start_paused = true)]
 async fn spending_by_others_is_noticed_and_left_to_them() {
-    let fleet = Fleet::start(3, 1.0);
+    let fleet = BusyFleet::start(3, 1.0);
     let arm = Arc::clone(&fleet.arm);
     tokio::spawn(async move {
         loop {

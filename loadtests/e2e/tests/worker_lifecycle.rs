@@ -23,8 +23,8 @@ const SOON: Duration = Duration::from_secs(30);
 /// Short, so that several periods pass within a test.
 const SYNC_PERIOD: &str = "2s";
 
-/// One fleet of two, and what it works on.
-struct World {
+/// A coordinator and a worker as tasks of this process, with a real API server and armsim.
+struct SmallFleet {
     control_plane: &'static ControlPlane,
     azure: Armsim,
     cluster: Cluster,
@@ -33,7 +33,7 @@ struct World {
     members: Vec<JoinHandle<Result<()>>>,
 }
 
-impl World {
+impl SmallFleet {
     async fn start(name: &str, credential: Credential) -> Result<Self> {
         let _ = tracing_subscriber::fmt()
             .with_env_filter(std::env::var("FLOTILLA_TEST_LOG").unwrap_or_else(|_| "warn".into()))
@@ -178,27 +178,27 @@ spec: { location: westeurope }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resource_group_becomes_ready_costs_nothing_while_unchanged_and_goes_again() -> Result<()> {
-    let world = World::start("worker-rg", Credential::Global).await?;
-    let objects = world.objects(GROUP)?;
+    let fleet = SmallFleet::start("worker-rg", Credential::Global).await?;
+    let objects = fleet.objects(GROUP)?;
     for object in &objects {
-        world.cluster.apply(object).await?;
+        fleet.cluster.apply(object).await?;
     }
-    world.cluster.wait_ready(&objects, SOON).await?;
-    let ready = world.cluster.get(&objects[0]).await?.context("the group is gone")?;
+    fleet.cluster.wait_ready(&objects, SOON).await?;
+    let ready = fleet.cluster.get(&objects[0]).await?.context("the group is gone")?;
     ensure!(ready.data["status"]["properties"].is_object() || ready.data["status"]["id"].is_string(), "{ready:?}");
 
     // The apply itself is one patch; claim and status are ours.
-    let writes = world.writes("resourcegroups", "rg-one")?;
+    let writes = fleet.writes("resourcegroups", "rg-one")?;
     ensure!(writes == ["patch", "patch", "patch status"], "{writes:?}");
-    ensure!(world.puts().len() == 1, "{:?}", world.puts());
+    ensure!(fleet.puts().len() == 1, "{:?}", fleet.puts());
 
     // Three sync periods of an unchanged object: reads, and not one write to anybody.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let (writes, calls) = (world.all_writes()?, world.azure.calls().len());
+    let (writes, calls) = (fleet.all_writes()?, fleet.azure.calls().len());
     tokio::time::sleep(Duration::from_secs(8)).await;
-    ensure!(world.all_writes()? == writes, "an unchanged object was written");
-    ensure!(world.puts().len() == 1, "{:?}", world.puts());
-    ensure!(world.azure.calls().len() >= calls + 3, "nobody looked");
+    ensure!(fleet.all_writes()? == writes, "an unchanged object was written");
+    ensure!(fleet.puts().len() == 1, "{:?}", fleet.puts());
+    ensure!(fleet.azure.calls().len() >= calls + 3, "nobody looked");
 
     // Somebody changes it behind our back: it is put right with one PUT.
     let change = flotilla_armsim::ResourceChange {
@@ -206,62 +206,62 @@ async fn a_resource_group_becomes_ready_costs_nothing_while_unchanged_and_goes_a
         merge: serde_json::json!({ "tags": { "team": "b" } }),
         provisioning_state: None,
     };
-    world.azure.control().change_resource(&change)?;
+    fleet.azure.control().change_resource(&change)?;
     tokio::time::sleep(Duration::from_secs(4)).await;
-    ensure!(world.puts().len() == 2, "drift was answered with {:?}", world.puts());
+    ensure!(fleet.puts().len() == 2, "drift was answered with {:?}", fleet.puts());
 
-    world.cluster.delete(&objects[0]).await?;
-    world.cluster.wait_gone(&objects, SOON).await?;
-    let left = world.azure.control().resources(&flotilla_armsim::ResourceFilter::default())?;
+    fleet.cluster.delete(&objects[0]).await?;
+    fleet.cluster.wait_gone(&objects, SOON).await?;
+    let left = fleet.azure.control().resources(&flotilla_armsim::ResourceFilter::default())?;
     ensure!(left.is_empty(), "{left:?}");
-    world.stop().await
+    fleet.stop().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn children_wait_for_their_owner_and_all_become_ready_in_any_order() -> Result<()> {
-    let world = World::start("worker-owner", Credential::Global).await?;
-    let objects = world.objects(CHILDREN)?;
-    world.cluster.apply(&objects[0]).await?;
+    let fleet = SmallFleet::start("worker-owner", Credential::Global).await?;
+    let objects = fleet.objects(CHILDREN)?;
+    fleet.cluster.apply(&objects[0]).await?;
     let waiting =
-        world.cluster.wait_condition(&objects[0], SOON, |ready: &Ready| ready.reason == "WaitingForOwner").await?;
+        fleet.cluster.wait_condition(&objects[0], SOON, |ready: &Ready| ready.reason == "WaitingForOwner").await?;
     ensure!(waiting.severity == "Warning" && waiting.message.contains("rg-two"), "{waiting}");
     for object in &objects[1..] {
-        world.cluster.apply(object).await?;
+        fleet.cluster.apply(object).await?;
     }
-    world.cluster.wait_ready(&objects, SOON).await?;
-    let puts = world.puts();
+    fleet.cluster.wait_ready(&objects, SOON).await?;
+    let puts = fleet.puts();
     ensure!(puts.len() == 3 && puts[0].ends_with("/rg-two"), "{puts:?}");
-    let child = world.cluster.get(&objects[0]).await?.context("the identity is gone")?;
+    let child = fleet.cluster.get(&objects[0]).await?.context("the identity is gone")?;
     let owner = child.metadata.owner_references.as_ref().and_then(|owners| owners.first());
     ensure!(owner.is_some_and(|owner| owner.name == "rg-two"), "{:?}", child.metadata);
 
     for object in &objects {
-        world.cluster.delete(object).await?;
+        fleet.cluster.delete(object).await?;
     }
-    world.cluster.wait_gone(&objects, SOON).await?;
-    let left = world.azure.control().resources(&flotilla_armsim::ResourceFilter::default())?;
+    fleet.cluster.wait_gone(&objects, SOON).await?;
+    let left = fleet.azure.control().resources(&flotilla_armsim::ResourceFilter::default())?;
     ensure!(left.is_empty(), "{left:?}");
-    world.stop().await
+    fleet.stop().await
 }
 
 /// The API server deletes the parts of a namespace in any order, and the credential often goes first.
 #[tokio::test(flavor = "multi_thread")]
 async fn resources_are_deleted_though_their_namespaces_credential_went_first() -> Result<()> {
-    let world = World::start("worker-secret", Credential::OfTheNamespace).await?;
-    let objects = world.objects(CHILDREN)?;
+    let fleet = SmallFleet::start("worker-secret", Credential::OfTheNamespace).await?;
+    let objects = fleet.objects(CHILDREN)?;
     for object in &objects {
-        world.cluster.apply(object).await?;
+        fleet.cluster.apply(object).await?;
     }
-    world.cluster.wait_ready(&objects, SOON).await?;
-    let secrets = Api::<Secret>::namespaced(world.control_plane.client(), &world.namespace);
+    fleet.cluster.wait_ready(&objects, SOON).await?;
+    let secrets = Api::<Secret>::namespaced(fleet.control_plane.client(), &fleet.namespace);
     secrets.delete(SECRET, &DeleteParams::default()).await?;
     // Long enough that nobody takes the Secret for unchanged any more.
     tokio::time::sleep(Duration::from_secs(11)).await;
     for object in &objects {
-        world.cluster.delete(object).await?;
+        fleet.cluster.delete(object).await?;
     }
-    world.cluster.wait_gone(&objects, SOON).await?;
-    let left = world.azure.control().resources(&flotilla_armsim::ResourceFilter::default())?;
+    fleet.cluster.wait_gone(&objects, SOON).await?;
+    let left = fleet.azure.control().resources(&flotilla_armsim::ResourceFilter::default())?;
     ensure!(left.is_empty(), "{left:?}");
-    world.stop().await
+    fleet.stop().await
 }

@@ -57,23 +57,23 @@ fn id_of(group: &str, arm_type: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_recorded_type_is_followed_from_put_to_gone() {
-    let world = World::start().await;
-    let group = world.group("all-types").await;
+    let azure = FakeAzure::start().await;
+    let group = azure.group("all-types").await;
     let (mut made, mut ends) = (Vec::new(), BTreeMap::<String, usize>::new());
     for arm_type in types() {
         let id = id_of(&group, arm_type);
-        let answer = match world.put(&id, &body(arm_type, &group)).await {
+        let answer = match azure.put(&id, &body(arm_type, &group)).await {
             Ok(answer) => answer,
             Err(error) => panic!("{arm_type}: {}", error.message()),
         };
-        let form = match world.begin(Verb::Put, &id, &answer) {
+        let form = match azure.begin(Verb::Put, &id, &answer) {
             Outcome::Poll(handle) => format!("{:?}", handle.form).split('(').next().unwrap_or_default().to_owned(),
             other => format!("{other:?}"),
         };
         *ends.entry(form).or_default() += 1;
-        let end = world.follow(Verb::Put, &id, &answer).await;
+        let end = azure.follow(Verb::Put, &id, &answer).await;
         assert!(matches!(end, End::Done | End::Read), "{arm_type}: {end:?}");
-        let live = world.read(&id).await.unwrap_or_else(|error| panic!("{arm_type}: {}", error.message()));
+        let live = azure.read(&id).await.unwrap_or_else(|error| panic!("{arm_type}: {}", error.message()));
         let state = live.pointer("/properties/provisioningState").and_then(Value::as_str).unwrap_or("Succeeded");
         assert!(["succeeded", "created"].contains(&state.to_ascii_lowercase().as_str()), "{arm_type} is {state}");
         made.push((arm_type, id));
@@ -81,32 +81,32 @@ async fn every_recorded_type_is_followed_from_put_to_gone() {
     let ways: Vec<&str> = ends.keys().map(String::as_str).collect();
     assert_eq!(ways, ["Done", "Location", "Resource", "Status"], "all ways to follow a PUT were taken");
     for (arm_type, id) in made.iter().rev() {
-        let end = match world.settle(Verb::Delete, id, None).await {
+        let end = match azure.settle(Verb::Delete, id, None).await {
             Ok(end) => end,
             Err(error) if error.is_gone() => End::Done,
             Err(error) => panic!("{arm_type}: {}", error.message()),
         };
         assert_eq!(end, End::Done, "{arm_type}");
-        assert!(world.read(id).await.unwrap_err().is_gone(), "{arm_type}");
+        assert!(azure.read(id).await.unwrap_err().is_gone(), "{arm_type}");
     }
 }
 
 #[tokio::test]
 async fn group_takes_everything_with_it() {
-    let world = World::start().await;
-    let group = world.group("cascade").await;
+    let azure = FakeAzure::start().await;
+    let group = azure.group("cascade").await;
     let account = format!("{group}/{STORAGE}");
-    world.settle(Verb::Put, &account, Some(&body("Microsoft.Storage/storageAccounts", &group))).await.unwrap();
-    assert_eq!(world.settle(Verb::Delete, &group, None).await.unwrap(), End::Done);
+    azure.settle(Verb::Put, &account, Some(&body("Microsoft.Storage/storageAccounts", &group))).await.unwrap();
+    assert_eq!(azure.settle(Verb::Delete, &group, None).await.unwrap(), End::Done);
     for id in [&group, &account] {
-        assert!(world.send(Call::delete(id, GROUPS)).await.unwrap_err().is_gone(), "{id}");
+        assert!(azure.send(Call::delete(id, GROUPS)).await.unwrap_err().is_gone(), "{id}");
     }
 }
 
 #[tokio::test]
 async fn polls_that_fail_do_not_end_an_operation() {
-    let world = World::start().await;
-    let group = world.group("faults").await;
+    let azure = FakeAzure::start().await;
+    let group = azure.group("faults").await;
     let id = format!("{group}/{ENVIRONMENT}");
     let polls =
         || FaultMatch { method: Some(Method::Get), path: Some("*operation*".to_owned()), ..FaultMatch::default() };
@@ -119,75 +119,75 @@ async fn polls_that_fail_do_not_end_an_operation() {
             message: String::new(),
             retry_after: (status == 429).then_some(9),
         };
-        world.fault(polls(), 2, action);
+        azure.fault(polls(), 2, action);
     }
-    world.fault(polls(), 1, FaultAction::Drop);
-    world.sim.expire_tokens();
-    assert_eq!(world.settle(Verb::Put, &id, Some(&somewhere())).await.unwrap(), End::Read);
+    azure.fault(polls(), 1, FaultAction::Drop);
+    azure.sim.expire_tokens();
+    assert_eq!(azure.settle(Verb::Put, &id, Some(&somewhere())).await.unwrap(), End::Read);
     assert_eq!(
-        world.calls(Method::Put, "managedEnvironments"),
+        azure.calls(Method::Put, "managedEnvironments"),
         2,
         "the one with the expired token, and the one that counted"
     );
-    assert_eq!(world.read(&id).await.unwrap()["properties"]["provisioningState"], "Succeeded");
+    assert_eq!(azure.read(&id).await.unwrap()["properties"]["provisioningState"], "Succeeded");
 }
 
 #[tokio::test]
 async fn token_that_ends_during_an_operation_is_replaced() {
-    let world = World::start().await;
-    let group = world.group("tokens").await;
+    let azure = FakeAzure::start().await;
+    let group = azure.group("tokens").await;
     let id = format!("{group}/{ENVIRONMENT}");
-    let answer = world.put(&id, &somewhere()).await.unwrap();
-    let Outcome::Poll(handle) = world.begin(Verb::Put, &id, &answer) else { panic!("{answer:?}") };
-    assert_eq!(world.token_calls(), 1);
-    world.sim.expire_tokens();
-    assert_eq!(world.poll(handle).await, End::Read);
-    assert_eq!(world.token_calls(), 2);
+    let answer = azure.put(&id, &somewhere()).await.unwrap();
+    let Outcome::Poll(handle) = azure.begin(Verb::Put, &id, &answer) else { panic!("{answer:?}") };
+    assert_eq!(azure.token_calls(), 1);
+    azure.sim.expire_tokens();
+    assert_eq!(azure.poll(handle).await, End::Read);
+    assert_eq!(azure.token_calls(), 2);
 }
 
 #[tokio::test]
 async fn failed_operation_carries_azures_own_words() {
-    let world = World::start().await;
-    let group = world.group("failing").await;
+    let azure = FakeAzure::start().await;
+    let group = azure.group("failing").await;
     let id = format!("{group}/{ENVIRONMENT}");
     let action =
         FaultAction::FailOperation { code: "AllocationFailed".to_owned(), message: "No room in westus2.".to_owned() };
-    world.fault(FaultMatch { method: Some(Method::Put), ..FaultMatch::default() }, 1, action);
-    let end = world.settle(Verb::Put, &id, Some(&somewhere())).await.unwrap();
+    azure.fault(FaultMatch { method: Some(Method::Put), ..FaultMatch::default() }, 1, action);
+    let end = azure.settle(Verb::Put, &id, Some(&somewhere())).await.unwrap();
     let End::Failed(failure) = end else { panic!("{end:?}") };
     assert_eq!((failure.code.as_str(), failure.message.as_str()), ("AllocationFailed", "No room in westus2."));
     // The next PUT begins a new one.
-    assert_eq!(world.settle(Verb::Put, &id, Some(&somewhere())).await.unwrap(), End::Read);
+    assert_eq!(azure.settle(Verb::Put, &id, Some(&somewhere())).await.unwrap(), End::Read);
 }
 
 #[tokio::test]
 async fn operation_whose_record_is_lost_is_decided_by_the_resource() {
-    let world = World::start().await;
-    let group = world.group("lost").await;
+    let azure = FakeAzure::start().await;
+    let group = azure.group("lost").await;
     let id = format!("{group}/{ENVIRONMENT}");
-    world
+    azure
         .sim
         .change(SettingsChange { hold: Some(vec!["Microsoft.App/*".to_owned()]), ..SettingsChange::default() })
         .unwrap();
-    let answer = world.put(&id, &somewhere()).await.unwrap();
-    let Outcome::Poll(handle) = world.begin(Verb::Put, &id, &answer) else { panic!("{answer:?}") };
-    let running = world.sim.operations();
+    let answer = azure.put(&id, &somewhere()).await.unwrap();
+    let Outcome::Poll(handle) = azure.begin(Verb::Put, &id, &answer) else { panic!("{answer:?}") };
+    let running = azure.sim.operations();
     let operation = &running[0].id;
     // ARM's minute of grace passes, then the operation ends and its record goes.
     tokio::time::sleep(Duration::from_millis(150)).await;
-    world.sim.finish_operation(operation).unwrap();
-    world.sim.forget_operation(operation).unwrap();
-    assert_eq!(world.poll(handle).await, End::Done);
-    assert_eq!(world.calls(Method::Put, "managedEnvironments"), 1);
+    azure.sim.finish_operation(operation).unwrap();
+    azure.sim.forget_operation(operation).unwrap();
+    assert_eq!(azure.poll(handle).await, End::Done);
+    assert_eq!(azure.calls(Method::Put, "managedEnvironments"), 1);
 }
 
 #[tokio::test]
 async fn waits_that_arm_asks_for_are_kept_by_its_own_clock() {
-    let world = World::start().await;
-    let group = world.group("waits").await;
+    let azure = FakeAzure::start().await;
+    let group = azure.group("waits").await;
     let id = format!("{group}/{ENVIRONMENT}");
-    world.settle(Verb::Put, &id, Some(&somewhere())).await.unwrap();
-    let calls = world.sim.calls();
+    azure.settle(Verb::Put, &id, Some(&somewhere())).await.unwrap();
+    let calls = azure.sim.calls();
     let times: Vec<f64> = calls
         .iter()
         .filter(|call| call.operation.is_some() && call.path.to_ascii_lowercase().contains("managedenvironment"))

@@ -11,7 +11,7 @@ use super::check::not_found;
 impl Arm<'_> {
     pub(super) fn act(&mut self, id: &ArmId, action: &str) -> Result<Answer, Refusal> {
         self.check_scope(id, Method::Post)?;
-        let Some(resource) = self.world.resource(&key(id)) else { return Err(not_found(id)) };
+        let Some(resource) = self.azure.resource(&key(id)) else { return Err(not_found(id)) };
         let actions = &card::of(&resource.arm_type).actions;
         let known = actions.iter().find(|(name, _)| name.eq_ignore_ascii_case(action)).map(|(_, action)| action);
         let Some(known) = known else {
@@ -25,6 +25,6 @@ impl Arm<'_> {
                 words.message.replace("{name}", id.name()),
             ));
         }
-        Ok(Answer::json(200, self.world.scene(resource, |scene| scene.answer(&known.answer))))
+        Ok(Answer::json(200, self.azure.rendering(resource, |rendering| rendering.answer(&known.answer))))
     }
 }

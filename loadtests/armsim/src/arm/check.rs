@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::ArmId;
 use super::super::answer::{Call, Method};
+use super::super::azure::Resource;
 use super::super::card::{self, Location, Need, Refuse};
 use super::super::error::Refusal;
 use super::super::lro::{Look, Operation};
@@ -11,7 +12,6 @@ use super::super::region;
 use super::super::render::type_name;
 use super::super::route::{Route, key};
 use super::super::template;
-use super::super::world::Resource;
 use super::{Arm, Visit};
 
 const GROUPS: &str = "Microsoft.Resources/resourceGroups";
@@ -68,7 +68,7 @@ impl Arm<'_> {
             }
         }
         let Some(parent) = id.parent().filter(|parent| !is_container(parent)) else { return Ok(()) };
-        if self.world.resource(&key(&parent)).is_some() {
+        if self.azure.resource(&key(&parent)).is_some() {
             return Ok(());
         }
         let extends =
@@ -90,7 +90,7 @@ impl Arm<'_> {
             return Ok(None);
         };
         let group = ArmId::resource_group(subscription, name);
-        match self.world.resource(&key(&group)) {
+        match self.azure.resource(&key(&group)) {
             None if group != *id => Err(group_not_found(name)),
             found => Ok(found),
         }
@@ -122,7 +122,7 @@ impl Arm<'_> {
                 Refusal::gateway(400, "LocationNotAvailableForResourceType", message)
             });
         }
-        let Some(old) = self.world.resource(&key(id)).and_then(|old| old.location.as_deref()) else {
+        let Some(old) = self.azure.resource(&key(id)).and_then(|old| old.location.as_deref()) else {
             return Ok(Some(location));
         };
         if old == location {
@@ -169,7 +169,7 @@ impl Arm<'_> {
             return Err(Refusal::service(400, rule.code.as_str(), rule.message.replace("{name}", id.name())));
         }
         if let Some(words) = &card.unique
-            && self.world.owner_of_name(id).is_some_and(|owner| owner != key(id))
+            && self.azure.owner_of_name(id).is_some_and(|owner| owner != key(id))
         {
             return Err(Refusal::service(409, words.code.as_str(), words.message.replace("{name}", id.name())));
         }
@@ -179,14 +179,14 @@ impl Arm<'_> {
     /// Whether no operation runs that a write would collide with.
     pub(super) fn check_busy(&self, id: &ArmId, visit: &Visit<'_>) -> Result<(), Refusal> {
         let going = self
-            .world
+            .azure
             .resource(&key(id))
-            .filter(|resource| resource.deleting && self.world.running(resource).is_some());
+            .filter(|resource| resource.deleting && self.azure.running(resource).is_some());
         if going.is_some() {
             return Err(Refusal::service(409, "Conflict", format!("The resource '{id}' is being deleted.")));
         }
         let Some(busy) = &card::of(&id.resource_type()).busy else { return Ok(()) };
-        let running = |key: &str| self.world.resource(key).and_then(|resource| self.world.running(resource));
+        let running = |key: &str| self.azure.resource(key).and_then(|resource| self.azure.running(resource));
         let mut operation = running(&key(id));
         if busy.shares && operation.is_none() {
             let parent = id.parent().filter(|parent| !is_container(parent));
@@ -200,10 +200,10 @@ impl Arm<'_> {
 
     fn running_child(&self, id: &ArmId) -> Option<&Operation> {
         let prefix = format!("{}/", key(id));
-        let mut children = self.world.below(&prefix).filter(|(_, child)| child.operation.is_some());
+        let mut children = self.azure.below(&prefix).filter(|(_, child)| child.operation.is_some());
         // Found in two steps because the prefix does not outlive this function.
-        let key = children.find(|(_, child)| self.world.running(child).is_some()).map(|(key, _)| key.to_owned())?;
-        self.world.running(self.world.resource(&key)?)
+        let key = children.find(|(_, child)| self.azure.running(child).is_some()).map(|(key, _)| key.to_owned())?;
+        self.azure.running(self.azure.resource(&key)?)
     }
 
     /// Whether the resources that a body refers to are there and provisioned.
@@ -227,7 +227,7 @@ impl Arm<'_> {
 
     fn needed(&self, need: &Need, id: &str) -> Option<&Resource> {
         let id = ArmId::parse(id).ok()?;
-        self.world.resource(&key(&id)).filter(|resource| resource.arm_type.eq_ignore_ascii_case(&need.arm_type))
+        self.azure.resource(&key(&id)).filter(|resource| resource.arm_type.eq_ignore_ascii_case(&need.arm_type))
     }
 
     /// Whether the conditions in the headers hold, for types that keep an `ETag`. Says what to do if the resource is missing.
@@ -235,7 +235,7 @@ impl Arm<'_> {
         if !card::of(&id.resource_type()).etag {
             return Ok(());
         }
-        let tag = self.world.resource(&key(id)).map(|resource| resource.etag.clone().unwrap_or_default());
+        let tag = self.azure.resource(&key(id)).map(|resource| resource.etag.clone().unwrap_or_default());
         let refuse = |message: &str| Err(Refusal::service(412, "PreconditionFailed", message));
         if call.headers.if_none_match.as_deref() == Some("*") && tag.is_some() {
             return refuse("The resource already exists, but the request asks for a new one (If-None-Match: *).");

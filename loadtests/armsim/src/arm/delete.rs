@@ -16,30 +16,30 @@ impl Arm<'_> {
         let is_group = id.resource_type() == "Microsoft.Resources/resourceGroups";
         self.check_scope(id, Method::Delete)?;
         let key = key(id);
-        let Some(resource) = self.world.resource(&key) else {
+        let Some(resource) = self.azure.resource(&key) else {
             return if is_group { Err(not_found(id)) } else { Ok(Answer::empty(204)) };
         };
         self.check_etag(id, visit.call)?;
         let reply = &profile::of(&id.resource_type()).delete;
         // A second DELETE is told of the operation that the first began.
-        if let Some(operation) = self.world.running(resource).filter(|operation| operation.work == Work::Delete) {
+        if let Some(operation) = self.azure.running(resource).filter(|operation| operation.work == Work::Delete) {
             return Ok(operation.announce(Answer::empty(reply.status), self.base, visit.now));
         }
         self.check_busy(id, visit)?;
         if !reply.is_running() {
-            self.world.remove(&key);
+            self.azure.remove(&key);
             return Ok(Answer::empty(reply.status));
         }
         let answer = self.begin(Work::Delete, id, api_version, reply, visit, Answer::empty(reply.status));
         // Shows that it goes.
-        self.world.change(&key, |_| {});
+        self.azure.change(&key, |_| {});
         let due = answer
             .operation
             .as_ref()
             .map(Arc::clone)
-            .and_then(|id| self.world.operation(&id).and_then(|operation| operation.due));
+            .and_then(|id| self.azure.operation(&id).and_then(|operation| operation.due));
         if let (true, Some(due)) = (is_group, due) {
-            self.world.empty_slowly(&key, visit.now, due);
+            self.azure.empty_slowly(&key, visit.now, due);
         }
         Ok(answer)
     }

@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 
 use super::super::ArmId;
 use super::super::answer::{Answer, Method};
+use super::super::azure::Resource;
 use super::super::card;
 use super::super::error::Refusal;
 use super::super::lro::Moment;
 use super::super::region;
 use super::super::route::{Route, key};
-use super::super::world::Resource;
 use super::check::not_found;
 use super::{Arm, Visit, nothing_at};
 
 impl Arm<'_> {
     pub(super) fn get(&self, id: &ArmId) -> Result<Answer, Refusal> {
         self.check_scope(id, Method::Get)?;
-        let resource = self.world.resource(&key(id)).ok_or_else(|| not_found(id))?;
+        let resource = self.azure.resource(&key(id)).ok_or_else(|| not_found(id))?;
         let answer = Answer::shared(200, self.shown(resource));
         Ok(match &resource.etag {
             Some(etag) => answer.header("ETag", etag.clone()),
@@ -29,18 +29,18 @@ impl Arm<'_> {
 
     pub(super) fn head(&self, id: &ArmId) -> Result<Answer, Refusal> {
         self.check_scope(id, Method::Head)?;
-        self.world.resource(&key(id)).map(|_| Answer::empty(204)).ok_or_else(|| not_found(id))
+        self.azure.resource(&key(id)).map(|_| Answer::empty(204)).ok_or_else(|| not_found(id))
     }
 
     /// Answers if the path is the URL of an operation.
     pub(super) fn poll(&self, visit: &Visit<'_>) -> Option<Result<Answer, Refusal>> {
         let call = visit.call;
-        let operation = self.world.operation(call.path.rsplit('/').next()?)?;
+        let operation = self.azure.operation(call.path.rsplit('/').next()?)?;
         if call.method != Method::Get {
             return None;
         }
-        let resource = self.world.resource(&key(&operation.target)).map(|resource| self.shown(resource));
-        let at = Moment { now: visit.now, epoch: self.world.epoch(), base: self.base };
+        let resource = self.azure.resource(&key(&operation.target)).map(|resource| self.shown(resource));
+        let at = Moment { now: visit.now, epoch: self.azure.epoch(), base: self.base };
         Some(operation.poll(call, resource, &at))
     }
 
@@ -84,7 +84,7 @@ impl Arm<'_> {
             return self.page(visit, &format!("{}/", key(scope)), |_, resource| of_type(resource));
         }
         self.check_scope(&scope.child("any", "any"), Method::Get)?;
-        if self.world.resource(&key(scope)).is_none() {
+        if self.azure.resource(&key(scope)).is_none() {
             return Err(not_found(scope));
         }
         let parent_type = scope.resource_type().to_ascii_lowercase();
@@ -113,7 +113,7 @@ impl Arm<'_> {
             .and_then(|top| top.parse().ok())
             .filter(|top| *top > 0)
             .unwrap_or(self.settings.page_size);
-        let mut fitting = self.world.below(prefix).filter(|(key, resource)| **key > *after && fits(key, resource));
+        let mut fitting = self.azure.below(prefix).filter(|(key, resource)| **key > *after && fits(key, resource));
         let mut last = "";
         let mut value = Vec::new();
         for (key, resource) in fitting.by_ref().take(size) {
@@ -141,7 +141,7 @@ impl Arm<'_> {
         for embed in embeds {
             let prefix = format!("{}/{}/", key(&resource.id), embed.children.to_ascii_lowercase());
             let depth = prefix.matches('/').count();
-            let children = self.world.below(&prefix).filter(|(key, _)| is_flat(key, depth));
+            let children = self.azure.below(&prefix).filter(|(key, _)| is_flat(key, depth));
             let children: Vec<Value> = children.map(|(_, child)| Value::clone(&child.body)).collect();
             if let Some((outer, inner)) = embed.at.split_once('.') {
                 body[outer][inner] = children.into();

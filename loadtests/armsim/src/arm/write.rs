@@ -25,7 +25,7 @@ impl Arm<'_> {
         self.check_needs(id, &body)?;
         let arm_type = id.resource_type();
         let profile = profile::of(&arm_type);
-        let exists = self.world.resource(&key(id)).is_some();
+        let exists = self.azure.resource(&key(id)).is_some();
         let (work, reply) = if exists { (Work::Update, &profile.update) } else { (Work::Create, &profile.create) };
         let answer = self.write(id, body.clone(), location, (work, api_version, reply), visit);
         let answer = if card::of(&arm_type).echo == Echo::Request {
@@ -39,7 +39,7 @@ impl Arm<'_> {
     pub(super) fn patch(&mut self, id: &ArmId, api_version: &str, visit: &Visit<'_>) -> Result<Answer, Refusal> {
         let patch = json_body(visit.call)?;
         self.check_scope(id, Method::Patch)?;
-        let Some(resource) = self.world.resource(&key(id)) else { return Err(not_found(id)) };
+        let Some(resource) = self.azure.resource(&key(id)) else { return Err(not_found(id)) };
         let mut body = resource.spec.clone();
         let old_location = resource.location.clone();
         json_patch::merge(&mut body, &patch);
@@ -78,9 +78,9 @@ impl Arm<'_> {
             reply.state.clone().unwrap_or_else(|| settled.to_owned())
         });
         self.write_embedded(id, &mut spec, work, visit);
-        self.world.write(id, spec, location, state, &visit.author());
+        self.azure.write(id, spec, location, state, &visit.author());
         let key = key(id);
-        let body = self.world.resource(&key).map(|resource| self.shown(resource)).unwrap_or_default();
+        let body = self.azure.resource(&key).map(|resource| self.shown(resource)).unwrap_or_default();
         // An accepted request whose body was never recorded has none.
         let mut answer = if reply.status == 202 && reply.state.is_none() {
             Answer::empty(202)
@@ -89,7 +89,7 @@ impl Arm<'_> {
         };
         if reply.follow == Follow::SelfLocation {
             let location =
-                self.world.resource(&key).and_then(|resource| resource.body["id"].as_str().map(str::to_owned));
+                self.azure.resource(&key).and_then(|resource| resource.body["id"].as_str().map(str::to_owned));
             answer = answer.header("Location", location.unwrap_or_default());
         }
         if !reply.is_running() {
@@ -113,16 +113,16 @@ impl Arm<'_> {
                 })
                 .collect();
             if work == Work::Update {
-                let there: Vec<String> = self.world.below(&prefix).map(|(key, _)| key.to_owned()).collect();
+                let there: Vec<String> = self.azure.below(&prefix).map(|(key, _)| key.to_owned()).collect();
                 let stays = |there: &str| {
                     wanted.iter().any(|(id, _)| there == key(id) || there.starts_with(&format!("{}/", key(id))))
                 };
                 for gone in there.iter().filter(|there| !stays(there)) {
-                    self.world.remove(gone);
+                    self.azure.remove(gone);
                 }
             }
             for (child, spec) in wanted {
-                self.world.write(&child, spec, None, Some("Succeeded".to_owned()), &visit.author());
+                self.azure.write(&child, spec, None, Some("Succeeded".to_owned()), &visit.author());
             }
         }
     }

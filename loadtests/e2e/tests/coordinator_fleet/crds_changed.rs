@@ -16,13 +16,13 @@ const SOON: Duration = Duration::from_secs(30);
 const NAME: &str = "managedenvironments.app.azure.com";
 const GENERATION: &str = "flotilla.dev/generation";
 
-/// A cluster of its own: leaders of other tests keep every CRD up to date.
-struct World {
+/// An API server of its own, whose CRDs the test changes: leaders of other tests would put them right.
+struct ChangedCrds {
     cluster: ControlPlane,
     namespace: String,
 }
 
-impl World {
+impl ChangedCrds {
     async fn start() -> Self {
         begin();
         let cluster = ControlPlane::start(Options::default()).await.unwrap();
@@ -84,17 +84,17 @@ impl World {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn crds_that_somebody_changed_are_put_right_by_the_next_leader() {
-    let world = World::start().await;
-    let leader = world.leader("app.azure.com/ManagedEnvironment");
-    let crds = world.crds();
+    let cluster = ChangedCrds::start().await;
+    let leader = cluster.leader("app.azure.com/ManagedEnvironment");
+    let crds = cluster.crds();
     let created = eventually("CRD is installed", SOON, async || crds.get_opt(NAME).await.unwrap()).await;
     leader.stop().await;
     let spec = created.data["spec"].clone();
     assert_eq!(created.annotations()[GENERATION], "1");
-    assert_eq!(world.writes(), 1);
+    assert_eq!(cluster.writes(), 1);
 
     // By hand: a version is turned off, columns and a field go.
-    world
+    cluster
         .replace(|crd| {
             let versions = crd.data["spec"]["versions"].as_array_mut().unwrap();
             versions[0]["served"] = false.into();
@@ -106,11 +106,11 @@ async fn crds_that_somebody_changed_are_put_right_by_the_next_leader() {
             }
         })
         .await;
-    let repaired = world.puts_right(&spec).await;
-    assert_eq!((repaired.metadata.generation, world.writes()), (Some(3), 3));
+    let repaired = cluster.puts_right(&spec).await;
+    assert_eq!((repaired.metadata.generation, cluster.writes()), (Some(3), 3));
 
     // By a Helm upgrade of ASO: its label and its webhook.
-    world
+    cluster
         .replace(|crd| {
             crd.labels_mut().insert("app.kubernetes.io/name".into(), "azure-service-operator".into());
             let webhook =
@@ -118,23 +118,23 @@ async fn crds_that_somebody_changed_are_put_right_by_the_next_leader() {
             crd.data["spec"]["conversion"] = json!({ "strategy": "Webhook", "webhook": webhook });
         })
         .await;
-    let repaired = world.puts_right(&spec).await;
+    let repaired = cluster.puts_right(&spec).await;
     assert_eq!(repaired.labels()["app.kubernetes.io/name"], "flotilla");
-    assert_eq!((repaired.metadata.generation, world.writes()), (Some(5), 5));
+    assert_eq!((repaired.metadata.generation, cluster.writes()), (Some(5), 5));
 
     // Written by a Flotilla that noted no generation: one write, of metadata alone.
     let unnoted = json!({ "metadata": { "annotations": { GENERATION: null } } });
     crds.patch_metadata(NAME, &PatchParams::default(), &Patch::Merge(&unnoted)).await.unwrap();
-    let noted = world.puts_right(&spec).await;
-    assert_eq!((noted.metadata.generation, world.writes()), (Some(5), 7));
+    let noted = cluster.puts_right(&spec).await;
+    assert_eq!((noted.metadata.generation, cluster.writes()), (Some(5), 7));
 
-    let unchanged = world.puts_right(&spec).await;
-    assert_eq!((unchanged.resource_version(), world.writes()), (noted.resource_version(), 7));
+    let unchanged = cluster.puts_right(&spec).await;
+    assert_eq!((unchanged.resource_version(), cluster.writes()), (noted.resource_version(), 7));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn crds_of_somebody_else_are_left_alone() {
-    let world = World::start().await;
+    let cluster = ChangedCrds::start().await;
     let schema = json!({ "type": "object", "properties": { "spec": { "type": "object", "properties": { "theirs": { "type": "string" } } } } });
     let theirs = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -145,15 +145,15 @@ async fn crds_of_somebody_else_are_left_alone() {
             "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } }],
         },
     });
-    let crds = world.crds();
+    let crds = cluster.crds();
     crds.create(&PostParams::default(), &serde_json::from_value(theirs).unwrap()).await.unwrap();
 
-    let leader = world.leader("app.azure.com/ManagedEnvironment;app.azure.com/ContainerApp");
+    let leader = cluster.leader("app.azure.com/ManagedEnvironment;app.azure.com/ContainerApp");
     let other = "containerapps.app.azure.com";
     eventually("the other CRD is installed", SOON, async || crds.get_opt(other).await.unwrap()).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let left = crds.get(NAME).await.unwrap();
-    assert_eq!((left.metadata.generation, world.writes()), (Some(1), 1), "nothing but its creation");
+    assert_eq!((left.metadata.generation, cluster.writes()), (Some(1), 1), "nothing but its creation");
     assert!(!left.annotations().contains_key(HASH));
 
     // Nobody needs it: the next pass brings ours.

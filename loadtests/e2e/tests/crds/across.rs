@@ -14,8 +14,8 @@ use futures::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 
 use super::api::{Answer, Api, Target, Write, object};
+use super::installation::installation;
 use super::judge;
-use super::world::world;
 
 /// Variable with the number of objects that are made through each version.
 const SEEDS: &str = "FLOTILLA_TEST_SEEDS";
@@ -110,9 +110,9 @@ fn cases(kinds: &[Arc<Kind>]) -> Vec<Case> {
 
 #[tokio::test]
 async fn object_made_through_any_version_is_the_same_through_all() {
-    let world = world().await;
-    let api = world.api("across").await;
-    let cases = cases(&world.all);
+    let installation = installation().await;
+    let api = installation.api("across").await;
+    let cases = cases(&installation.all);
     let started = Instant::now();
     let runs = cases.iter().map(|case| case.run(&api));
     let outcomes: Vec<Result<Seen>> = stream::iter(runs).buffer_unordered(AT_ONCE).collect().await;
@@ -137,10 +137,10 @@ async fn object_made_through_any_version_is_the_same_through_all() {
 /// `flotilla crds example` prints these.
 #[tokio::test]
 async fn example_of_every_kind_is_accepted() {
-    let world = world().await;
-    let api = world.api("examples").await;
+    let installation = installation().await;
+    let api = installation.api("examples").await;
     let extents = [Extent::Required, Extent::Whole(0)];
-    let asked = world.all.iter().flat_map(|kind| extents.map(|extent| (kind, extent))).map(|(kind, extent)| {
+    let asked = installation.all.iter().flat_map(|kind| extents.map(|extent| (kind, extent))).map(|(kind, extent)| {
         let api = &api;
         async move {
             let version = kind.versions().last().unwrap();

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::api::{Api, Target, Write, object};
 use super::leader::Leader;
-use super::{maximal, told};
+use super::{leader_log, maximal};
 
 const PATTERN: &str = "storage.azure.com/*";
 /// The version that the objects of an old installation are stored in.
@@ -44,14 +44,14 @@ fn asos(kind: &Kind) -> Value {
     crd
 }
 
-/// A cluster with the CRDs of some kinds.
-struct Cluster {
+/// An API server of its own, on which leaders install fewer versions of some kinds.
+struct FewerVersions {
     control_plane: ControlPlane,
     api: Api,
     account: std::sync::Arc<Kind>,
 }
 
-impl Cluster {
+impl FewerVersions {
     async fn start() -> Self {
         let control_plane = ControlPlane::start(Options::default()).await.unwrap();
         let api = Api::new(&control_plane, control_plane.namespace("fewer").await.unwrap());
@@ -141,11 +141,11 @@ fn version<'a>(crd: &'a Value, name: &str) -> Option<&'a Value> {
 
 #[tokio::test]
 async fn newest_drops_no_version_that_is_used() {
-    let cluster = Cluster::start().await;
+    let cluster = FewerVersions::start().await;
     let (newest, storage) = (cluster.account.hub().unwrap().name(), cluster.account.entry().storage_version());
     cluster.api.install(&asos(&cluster.account)).await.unwrap();
     cluster
-        .crd_that("ASO's CRD is established", |crd| super::world::condition(crd, "Established") == Some("True"))
+        .crd_that("ASO's CRD is established", |crd| super::installation::condition(crd, "Established") == Some("True"))
         .await;
     // Stored without a conversion, as ASO stores.
     let old = cluster.at("old", OLD_STORAGE);
@@ -191,10 +191,10 @@ async fn newest_drops_no_version_that_is_used() {
 
 #[tokio::test]
 async fn old_storage_version_goes_when_nothing_is_stored_in_it() {
-    let cluster = Cluster::start().await;
+    let cluster = FewerVersions::start().await;
     cluster.api.install(&asos(&cluster.account)).await.unwrap();
     cluster
-        .crd_that("ASO's CRD is established", |crd| super::world::condition(crd, "Established") == Some("True"))
+        .crd_that("ASO's CRD is established", |crd| super::installation::condition(crd, "Established") == Some("True"))
         .await;
     let spec = cluster.spec(RACED);
     cluster.api.create(cluster.at("old", OLD_STORAGE), &spec).await.unwrap();
@@ -228,7 +228,7 @@ async fn old_storage_version_goes_when_nothing_is_stored_in_it() {
 
 #[tokio::test]
 async fn next_leader_looks_again_where_the_last_one_did_not() {
-    let cluster = Cluster::start().await;
+    let cluster = FewerVersions::start().await;
     let (newest, storage) = (cluster.account.hub().unwrap().name(), cluster.account.entry().storage_version());
     cluster.leader(Versions::Newest).lead(cluster.serves(&[newest, &storage])).await;
 
@@ -239,15 +239,15 @@ async fn next_leader_looks_again_where_the_last_one_did_not() {
 
 #[tokio::test]
 async fn api_version_that_nobody_has_installs_nothing_and_changes_nothing() {
-    let cluster = Cluster::start().await;
+    let cluster = FewerVersions::start().await;
     let unknown = "Microsoft.Storage/storageAccounts@1999-01-01;storage.azure.com/StorageAccountsBlob*";
     let of = Catalog::embedded().matching(&Pattern::parse(unknown).unwrap()).count();
     let installs = async |before: usize| {
-        let end = told::next("Did not install all CRDs", of, before, WITHIN).await;
+        let end = leader_log::next("Did not install all CRDs", of, before, WITHIN).await;
         (end.number("installed"), end.number("failed"))
     };
 
-    let before = told::lines("Did not install all CRDs", of).len();
+    let before = leader_log::lines("Did not install all CRDs", of).len();
     let end = cluster.leader_with(Versions::All, unknown).lead(installs(before)).await;
     assert_eq!(end, (of - 1, 1));
     assert!(!cluster.served().await.contains_key("storageaccounts.storage.azure.com"));
@@ -256,7 +256,7 @@ async fn api_version_that_nobody_has_installs_nothing_and_changes_nothing() {
     let (newest, storage) = (cluster.account.hub().unwrap().name(), cluster.account.entry().storage_version());
     cluster.leader_with(Versions::Newest, known).lead(cluster.serves(&[newest, &storage])).await;
     let is_there = cluster.crd().await;
-    let before = told::lines("Did not install all CRDs", of).len();
+    let before = leader_log::lines("Did not install all CRDs", of).len();
     let end = cluster.leader_with(Versions::All, unknown).lead(installs(before)).await;
     assert_eq!(end, (of - 1, 1));
     assert_eq!(cluster.crd().await["metadata"]["resourceVersion"], is_there["metadata"]["resourceVersion"]);

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::api::{Api, Refused, Target, Write};
+use super::installation::installation;
 use super::maximal;
-use super::world::world;
 
 /// How an object shows that its resource exists.
 #[derive(Clone, Copy, Debug)]
@@ -36,13 +36,13 @@ async fn refused(api: &Api, at: Target<'_>, spec: Value, names: &str) {
 
 #[tokio::test]
 async fn azure_name_and_owner_are_fixed_once_the_resource_exists() {
-    let world = world().await;
-    let api = world.api("identity").await;
+    let installation = installation().await;
+    let api = installation.api("identity").await;
     for (i, name) in
         ["StorageAccount", "ContainerApp", "VirtualNetworksSubnet", "UserAssignedIdentity"].iter().enumerate()
     {
         for sign in [Sign::Annotation, Sign::Status] {
-            let kind = world.kind(name);
+            let kind = installation.kind(name);
             let versions = kind.versions();
             let version = versions[i % versions.len()].name();
             let at = Target { kind, version, name: &format!("{sign:?}").to_lowercase() };
@@ -68,8 +68,8 @@ async fn azure_name_and_owner_are_fixed_once_the_resource_exists() {
 
 #[tokio::test]
 async fn name_that_the_resource_has_already_may_be_stated() {
-    let world = world().await;
-    let (api, kind) = (world.api("identity").await, world.kind("ResourceGroup"));
+    let installation = installation().await;
+    let (api, kind) = (installation.api("identity").await, installation.kind("ResourceGroup"));
     let at = Target { kind, version: kind.versions()[0].name(), name: "rg" };
     api.create(at, &json!({ "location": "westeurope" })).await.unwrap();
     set(&api, at, Sign::Status, "/subscriptions/1/resourceGroups/rg").await;

@@ -6,7 +6,7 @@ use flotilla_crds::Pattern;
 use flotilla_testbed::control_plane::ControlPlane;
 use tokio_util::sync::CancellationToken;
 
-use super::told;
+use super::leader_log;
 
 /// What it is told, and where.
 #[derive(Clone, Copy)]
@@ -24,7 +24,7 @@ pub(crate) struct Leader<'a> {
 impl Leader<'_> {
     /// Leads until something is done.
     pub(crate) async fn lead<T>(self, until: impl Future<Output = T>) -> T {
-        told::listen();
+        leader_log::listen();
         let any_port = "127.0.0.1:0".parse().unwrap();
         let mut config = Config::new(self.control_plane.client_config().clone(), self.namespace, "crds", any_port);
         config.crd_pattern = Pattern::parse(self.pattern).unwrap();

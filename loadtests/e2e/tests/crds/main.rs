@@ -6,15 +6,15 @@
 
 mod api;
 mod client_apply;
+mod installation;
 mod judge;
 mod kubectl;
 mod leader;
+mod leader_log;
 mod maximal;
 mod older;
 mod ownership;
 mod subject;
-mod told;
-mod world;
 
 mod across;
 mod fewer;

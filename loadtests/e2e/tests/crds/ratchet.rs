@@ -3,13 +3,13 @@
 use serde_json::json;
 
 use super::api::{Target, Write};
+use super::installation::installation;
 use super::older::BROKEN;
-use super::world::world;
 
 #[tokio::test]
 async fn object_that_breaks_our_rules_can_be_labelled_mended_and_deleted() {
-    let world = world().await;
-    let (api, kind) = (world.older(), world.kind("StorageAccount"));
+    let installation = installation().await;
+    let (api, kind) = (installation.older(), installation.kind("StorageAccount"));
     for version in kind.versions() {
         let at = Target { kind, version: version.name(), name: BROKEN };
         let metadata =
@@ -40,8 +40,8 @@ async fn object_that_breaks_our_rules_can_be_labelled_mended_and_deleted() {
 
 #[tokio::test]
 async fn deleting_object_loses_its_finalizer_whatever_its_spec_became() {
-    let world = world().await;
-    let (api, kind) = (world.api("deleting").await, world.kind("ResourceGroup"));
+    let installation = installation().await;
+    let (api, kind) = (installation.api("deleting").await, installation.kind("ResourceGroup"));
     let at = Target { kind, version: kind.versions()[0].name(), name: "rg" };
     api.create(at, &json!({ "azureName": "old", "location": "westeurope" })).await.unwrap();
     let id = json!({ "serviceoperator.azure.com/resource-id": "/subscriptions/1/resourceGroups/old" });

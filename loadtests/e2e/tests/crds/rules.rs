@@ -5,13 +5,13 @@ use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
 
 use super::api::{Api, Target};
+use super::installation::{Installation, installation};
 use super::judge::{self, Why};
 use super::maximal;
-use super::world::{World, world};
 
 /// The biggest spec of a kind's newest version, and where it goes.
-fn newest<'a>(world: &'a World, kind: &str) -> (Target<'a>, Value) {
-    let kind = world.kind(kind);
+fn newest<'a>(installation: &'a Installation, kind: &str) -> (Target<'a>, Value) {
+    let kind = installation.kind(kind);
     let version = kind.versions().last().unwrap().name();
     (Target { kind, version, name: "rules" }, maximal::spec(&kind.own_spec_schema(version).unwrap(), 0))
 }
@@ -28,10 +28,10 @@ async fn taken(api: &Api, at: Target<'_>, spec: &Value) {
 
 #[tokio::test]
 async fn version_takes_what_it_has_and_refuses_what_another_has() {
-    let world = world().await;
-    let api = world.api("rules").await;
+    let installation = installation().await;
+    let api = installation.api("rules").await;
     let mut cases = Vec::new();
-    for kind in &world.kinds {
+    for kind in &installation.kinds {
         let versions = kind.versions();
         for (i, version) in versions.iter().enumerate() {
             for other in [&versions[0], &versions[versions.len() - 1], &versions[(i + 1) % versions.len()]] {
@@ -72,9 +72,9 @@ async fn look(api: &Api, kind: &Kind, version: &str, other: &str) -> Result<usiz
 
 #[tokio::test]
 async fn message_on_a_field_of_another_version_says_how_to_write_it() {
-    let world = world().await;
-    let api = world.api("rules").await;
-    let kind = world.kind("StorageAccount");
+    let installation = installation().await;
+    let api = installation.api("rules").await;
+    let kind = installation.kind("StorageAccount");
     let old = Target { kind, version: "v1api20210401", name: "old" };
     let mut spec = maximal::spec(&kind.own_spec_schema(old.version).unwrap(), 0);
     spec["dnsEndpointType"] = json!("Standard");
@@ -84,9 +84,9 @@ async fn message_on_a_field_of_another_version_says_how_to_write_it() {
 
 #[tokio::test]
 async fn typing_errors_are_refused_with_their_path() {
-    let world = world().await;
-    let api = world.api("rules").await;
-    let (at, mut spec) = newest(world, "StorageAccount");
+    let installation = installation().await;
+    let api = installation.api("rules").await;
+    let (at, mut spec) = newest(installation, "StorageAccount");
     spec["accessTyer"] = json!("Hot");
     spec["networkAcls"]["bypas"] = json!("None");
     refused(&api, at, &spec, &["unknown field \"spec.accessTyer\"", "unknown field \"spec.networkAcls.bypas\""]).await;
@@ -94,9 +94,9 @@ async fn typing_errors_are_refused_with_their_path() {
 
 #[tokio::test]
 async fn reference_has_exactly_one_form() {
-    let world = world().await;
-    let api = world.api("rules").await;
-    let (at, mut spec) = newest(world, "ContainerApp");
+    let installation = installation().await;
+    let api = installation.api("rules").await;
+    let (at, mut spec) = newest(installation, "ContainerApp");
     let id = "/subscriptions/1/resourceGroups/rg/providers/Microsoft.App/managedEnvironments/env";
     let named = json!({ "group": "app.azure.com", "kind": "ManagedEnvironment", "name": "env" });
     for good in [json!({ "armId": id }), named.clone()] {
@@ -113,9 +113,9 @@ async fn reference_has_exactly_one_form() {
 
 #[tokio::test]
 async fn owner_has_exactly_one_form() {
-    let world = world().await;
-    let api = world.api("rules").await;
-    let (at, mut spec) = newest(world, "StorageAccount");
+    let installation = installation().await;
+    let api = installation.api("rules").await;
+    let (at, mut spec) = newest(installation, "StorageAccount");
     for good in [json!({ "name": "rg" }), json!({ "armId": "/subscriptions/1/resourceGroups/rg" })] {
         spec["owner"] = good;
         taken(&api, at, &spec).await;
@@ -132,9 +132,9 @@ async fn owner_has_exactly_one_form() {
 
 #[tokio::test]
 async fn value_and_its_config_map_source_exclude_each_other() {
-    let world = world().await;
-    let api = world.api("rules").await;
-    let (at, mut spec) = newest(world, "FederatedIdentityCredential");
+    let installation = installation().await;
+    let api = installation.api("rules").await;
+    let (at, mut spec) = newest(installation, "FederatedIdentityCredential");
     spec["issuerFromConfig"] = json!({ "name": "config", "key": "issuer" });
     refused(&api, at, &spec, &["issuer and issuerFromConfig exclude each other"]).await;
     spec.as_object_mut().unwrap().remove("issuer");
@@ -143,9 +143,9 @@ async fn value_and_its_config_map_source_exclude_each_other() {
 
 #[tokio::test]
 async fn two_outputs_never_share_a_key() {
-    let world = world().await;
-    let api = world.api("rules").await;
-    let (at, mut spec) = newest(world, "StorageAccount");
+    let installation = installation().await;
+    let api = installation.api("rules").await;
+    let (at, mut spec) = newest(installation, "StorageAccount");
     let to = |key: &str| json!({ "name": "outputs", "key": key });
     let expression = |key: &str| json!({ "name": "outputs", "key": key, "value": "self.metadata.name" });
     let mut outputs = json!({

@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use super::api::{Target, object};
+use super::installation::installation;
 use super::maximal;
-use super::world::world;
 
 #[tokio::test]
 async fn object_in_the_storage_version_reads_unchanged_at_all_versions() {
-    let world = world().await;
-    let api = world.api("stored").await;
-    for kind in &world.kinds {
+    let installation = installation().await;
+    let api = installation.api("stored").await;
+    for kind in &installation.kinds {
         let storage = kind.entry().storage_version();
         let at = Target { kind, version: &storage, name: "stored" };
         let oldest = kind.versions()[0].name();

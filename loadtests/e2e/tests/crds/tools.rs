@@ -4,15 +4,15 @@ use flotilla_worker::engine::view;
 use serde_json::{Value, json};
 
 use super::api::{Target, Write, object};
+use super::installation::{Installation, installation};
 use super::kubectl::Kubectl;
 use super::maximal;
-use super::world::{World, world};
 
 const OLD: &str = "v1api20230101";
 const NEW: &str = "v20250601";
 
-fn account(world: &World, version: &str, variant: u64) -> Value {
-    let kind = world.kind("StorageAccount");
+fn account(installation: &Installation, version: &str, variant: u64) -> Value {
+    let kind = installation.kind("StorageAccount");
     let spec = maximal::spec(&kind.own_spec_schema(version).unwrap(), variant);
     object(Target { kind, version, name: "account" }, json!({}), &spec)
 }
@@ -23,11 +23,11 @@ fn version(object: &Value) -> String {
 
 #[tokio::test]
 async fn category_lists_every_kind_with_its_condition() {
-    let world = world().await;
-    let api = world.api("kubectl").await;
-    let kubectl = Kubectl::new(world.control_plane, &api.namespace);
+    let installation = installation().await;
+    let api = installation.api("kubectl").await;
+    let kubectl = Kubectl::new(installation.control_plane, &api.namespace);
     for (kind, name) in [("StorageAccount", "account"), ("ResourceGroup", "group")] {
-        let kind = world.kind(kind);
+        let kind = installation.kind(kind);
         let version = kind.versions().last().unwrap().name();
         let at = Target { kind, version, name };
         api.create(at, &maximal::spec(&kind.own_spec_schema(version).unwrap(), 0)).await.unwrap();
@@ -50,10 +50,10 @@ async fn category_lists_every_kind_with_its_condition() {
 
 #[tokio::test]
 async fn dry_run_diff_and_explain_work() {
-    let world = world().await;
-    let api = world.api("kubectl").await;
-    let kubectl = Kubectl::new(world.control_plane, &api.namespace);
-    let first = kubectl.file(&account(world, OLD, 0));
+    let installation = installation().await;
+    let api = installation.api("kubectl").await;
+    let kubectl = Kubectl::new(installation.control_plane, &api.namespace);
+    let first = kubectl.file(&account(installation, OLD, 0));
     let said = kubectl.ok(&["apply", "--dry-run=server", "-f", &first]).await;
     assert!(said.contains("server dry run"), "{said}");
     assert_eq!(kubectl.run(&["get", "storageaccount", "account"]).await.code, 1);
@@ -61,7 +61,7 @@ async fn dry_run_diff_and_explain_work() {
 
     let nothing = kubectl.run(&["diff", "-f", &first]).await;
     assert_eq!((nothing.code, &*nothing.out), (0, ""), "{}", nothing.err);
-    let mut changed = account(world, OLD, 0);
+    let mut changed = account(installation, OLD, 0);
     changed["spec"]["tags"] = json!({ "team": "blue" });
     let difference = kubectl.run(&["diff", "-f", &kubectl.file(&changed)]).await;
     assert_eq!(difference.code, 1, "{}", difference.err);
@@ -77,11 +77,11 @@ async fn dry_run_diff_and_explain_work() {
 
 #[tokio::test]
 async fn everyday_commands_lose_nothing() {
-    let world = world().await;
-    let api = world.api("kubectl").await;
-    let kubectl = Kubectl::new(world.control_plane, &api.namespace);
+    let installation = installation().await;
+    let api = installation.api("kubectl").await;
+    let kubectl = Kubectl::new(installation.control_plane, &api.namespace);
     let pause = || tokio::time::sleep(std::time::Duration::from_millis(1100));
-    let new = account(world, NEW, 0);
+    let new = account(installation, NEW, 0);
     kubectl.ok(&["apply", "-f", &kubectl.file(&new)]).await;
 
     // No version in the command: kubectl takes the one that discovery prefers, or the one that is named.
@@ -112,7 +112,7 @@ async fn everyday_commands_lose_nothing() {
 
     // A manifest of an older version takes away what it does not have, because the last one put it there.
     pause().await;
-    let old = account(world, OLD, 0);
+    let old = account(installation, OLD, 0);
     kubectl.ok(&["apply", "-f", &kubectl.file(&old)]).await;
     let read = kubectl_fields(&kubectl).await;
     assert_eq!((&read["spec"], version(&read)), (&old["spec"], OLD.to_owned()));

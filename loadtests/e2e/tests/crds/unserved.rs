@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::api::Api;
 use super::leader::Leader;
-use super::told;
+use super::leader_log;
 
 /// Until a leader gives up waiting, and a while longer.
 const WITHIN: Duration = Duration::from_mins(4);
@@ -35,10 +35,10 @@ async fn kind_that_another_crd_has_is_told_with_its_condition() {
         pattern: "app.azure.com/ManagedEnvironment",
         versions: Versions::All,
     };
-    let end = leader.lead(told::next("Did not install all CRDs", 1, 0, WITHIN)).await;
+    let end = leader.lead(leader_log::next("Did not install all CRDs", 1, 0, WITHIN)).await;
 
     assert_eq!((end.number("installed"), end.number("failed")), (0, 1));
-    let line = told::line_with("managedenvironments.app.azure.com was accepted, but is not served: ").unwrap();
+    let line = leader_log::line_with("managedenvironments.app.azure.com was accepted, but is not served: ").unwrap();
     println!("{line}");
     assert!(line.contains("not served: NamesAccepted=False ") && line.contains("is already in use"), "{line}");
     assert!(!line.contains("Status {"));

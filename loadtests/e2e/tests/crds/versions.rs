@@ -12,8 +12,8 @@ use flotilla_crds::Kind;
 use futures::stream::{self, StreamExt};
 
 use super::api::Api;
+use super::installation::installation;
 use super::subject::{ACTS, Act, BIRTHS, Birth, Subject};
-use super::world::world;
 
 /// Kinds for which every act through every version follows a birth through every version.
 const CLOSELY: [&str; 5] =
@@ -109,16 +109,16 @@ async fn run(api: &Api, cases: Vec<Case>) {
 
 #[tokio::test]
 async fn first_kinds_survive_every_act_through_every_version() {
-    let world = world().await;
-    let api = world.api("versions").await;
-    let cases = CLOSELY.iter().flat_map(|kind| every_order(world.kind(kind))).collect();
+    let installation = installation().await;
+    let api = installation.api("versions").await;
+    let cases = CLOSELY.iter().flat_map(|kind| every_order(installation.kind(kind))).collect();
     run(&api, cases).await;
 }
 
 #[tokio::test]
 async fn every_kind_survives_writes_through_all_its_versions() {
-    let world = world().await;
-    let api = world.api("versions").await;
-    let numbered = world.kinds.iter().enumerate();
+    let installation = installation().await;
+    let api = installation.api("versions").await;
+    let numbered = installation.kinds.iter().enumerate();
     run(&api, numbered.flat_map(|(i, kind)| every_version(kind, i)).collect()).await;
 }

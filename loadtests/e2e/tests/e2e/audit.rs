@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 
-use crate::world::World;
+use crate::testbed::Testbed;
 
 /// What the fleet wrote about an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub(crate) struct Writes {
 }
 
 /// The fleet's writes, from the first one on.
-pub(crate) fn of_the_fleet(world: &World) -> Result<Vec<Event>> {
-    let events = world.control_plane.audit_events()?;
+pub(crate) fn of_the_fleet(testbed: &Testbed) -> Result<Vec<Event>> {
+    let events = testbed.control_plane.audit_events()?;
     Ok(events.into_iter().filter(|event| event.is_write() && event.user_agent.starts_with("flotilla")).collect())
 }
 
@@ -42,11 +42,11 @@ pub(crate) fn count(writes: &[Event], object: &DynamicObject) -> Result<Writes> 
 }
 
 /// When the shard map was written.
-pub(crate) fn hand_overs(world: &World) -> Result<Vec<Timestamp>> {
+pub(crate) fn hand_overs(testbed: &Testbed) -> Result<Vec<Timestamp>> {
     let of_the_map = |event: &Event| {
         event.object.as_ref().is_some_and(|object| {
             object.name == "flotilla-shard-map" || (object.resource == "configmaps" && event.verb == "create")
         })
     };
-    Ok(of_the_fleet(world)?.iter().filter(|event| of_the_map(event)).map(|event| event.at).collect())
+    Ok(of_the_fleet(testbed)?.iter().filter(|event| of_the_map(event)).map(|event| event.at).collect())
 }

@@ -17,8 +17,8 @@ use futures::future::{BoxFuture, join_all};
 use kube::api::DynamicObject;
 use tokio::time::{Instant, sleep};
 
-use crate::scene::{Scene, WITHIN};
-use crate::world::{SYNC_PERIOD, World};
+use crate::sandbox::{Sandbox, WITHIN};
+use crate::testbed::{SYNC_PERIOD, Testbed};
 
 /// How long a row watches that nobody hammers.
 const CALM: Duration = Duration::from_secs(4);
@@ -37,9 +37,9 @@ struct Verdict {
 }
 
 /// What the credential of a row has to be before the objects are applied.
-type Setup = for<'a> fn(&'a Scene, &'a App) -> BoxFuture<'a, Result<()>>;
+type Setup = for<'a> fn(&'a Sandbox, &'a App) -> BoxFuture<'a, Result<()>>;
 /// Removes the cause; returns what it had to create for that.
-type Heal = for<'a> fn(&'a Scene, &'a App) -> BoxFuture<'a, Result<Vec<DynamicObject>>>;
+type Heal = for<'a> fn(&'a Sandbox, &'a App) -> BoxFuture<'a, Result<Vec<DynamicObject>>>;
 
 /// A row of the table.
 struct Row {
@@ -53,9 +53,9 @@ struct Row {
 }
 
 /// Runs all rows and tells of each that fails.
-async fn run(world: &'static World, rows: Vec<Row>) -> Result<()> {
+async fn run(testbed: &'static Testbed, rows: Vec<Row>) -> Result<()> {
     let count = rows.len();
-    let results = join_all(rows.into_iter().map(async |row| (row.name, row.run(world).await))).await;
+    let results = join_all(rows.into_iter().map(async |row| (row.name, row.run(testbed).await))).await;
     let mut failed = Vec::new();
     for (name, result) in results {
         match result {
@@ -68,35 +68,35 @@ async fn run(world: &'static World, rows: Vec<Row>) -> Result<()> {
 }
 
 impl Row {
-    async fn run(&self, world: &'static World) -> Result<Duration> {
-        let (scene, app) = Scene::with_app(world, "bad").await?;
-        (self.setup)(&scene, &app).await?;
-        let mut objects = scene.read(self.yaml)?;
-        scene.apply(&objects).await?;
-        let ready = scene.wait_reason(&objects[self.held_up], self.verdict.reason).await?;
+    async fn run(&self, testbed: &'static Testbed) -> Result<Duration> {
+        let (sandbox, app) = Sandbox::with_app(testbed, "bad").await?;
+        (self.setup)(&sandbox, &app).await?;
+        let mut objects = sandbox.read(self.yaml)?;
+        sandbox.apply(&objects).await?;
+        let ready = sandbox.wait_reason(&objects[self.held_up], self.verdict.reason).await?;
         self.verdict.check(&ready)?;
-        self.check_calm(&scene).await?;
+        self.check_calm(&sandbox).await?;
         let secrets = [app.client_secret.as_str()];
-        leaks::check(&scene, &objects, &secrets).await?;
+        leaks::check(&sandbox, &objects, &secrets).await?;
 
         let healed = Instant::now();
-        objects.extend((self.heal)(&scene, &app).await?);
-        scene.cluster().wait_ready(&objects, RECOVERED_WITHIN).await?;
+        objects.extend((self.heal)(&sandbox, &app).await?);
+        sandbox.cluster().wait_ready(&objects, RECOVERED_WITHIN).await?;
         let recovered = healed.elapsed();
-        leaks::check(&scene, &objects, &secrets).await?;
-        self.clear(&scene, &objects).await?;
+        leaks::check(&sandbox, &objects, &secrets).await?;
+        self.clear(&sandbox, &objects).await?;
         Ok(recovered)
     }
 
     /// Counts what is tried while nothing can succeed.
-    async fn check_calm(&self, scene: &Scene) -> Result<()> {
+    async fn check_calm(&self, sandbox: &Sandbox) -> Result<()> {
         let tries = || {
-            let calls = scene.world.azure.calls();
+            let calls = sandbox.testbed.azure.calls();
             let ours = calls.iter().filter(|call| {
-                call.path.contains(&scene.subscription) && matches!(call.method, Method::Put | Method::Delete)
+                call.path.contains(&sandbox.subscription) && matches!(call.method, Method::Put | Method::Delete)
             });
             let tokens =
-                calls.iter().filter(|call| call.arm_type == "Entra/token" && call.path.contains(&scene.tenant));
+                calls.iter().filter(|call| call.arm_type == "Entra/token" && call.path.contains(&sandbox.tenant));
             ours.count() + tokens.count()
         };
         let before = tries();
@@ -106,12 +106,12 @@ impl Row {
         Ok(())
     }
 
-    async fn clear(&self, scene: &Scene, objects: &[DynamicObject]) -> Result<()> {
+    async fn clear(&self, sandbox: &Sandbox, objects: &[DynamicObject]) -> Result<()> {
         for object in objects {
-            scene.cluster().delete(object).await?;
+            sandbox.cluster().delete(object).await?;
         }
-        scene.cluster().wait_gone(objects, WITHIN).await?;
-        scene.check_azure_has_nothing(&format!("/subscriptions/{}", scene.subscription))
+        sandbox.cluster().wait_gone(objects, WITHIN).await?;
+        sandbox.check_azure_has_nothing(&format!("/subscriptions/{}", sandbox.subscription))
     }
 }
 
@@ -132,14 +132,14 @@ impl Verdict {
 }
 
 /// What heals by writing this Secret.
-fn correct<'a>(scene: &'a Scene, app: &'a App, secret: &'static str) -> BoxFuture<'a, Result<Vec<DynamicObject>>> {
+fn correct<'a>(sandbox: &'a Sandbox, app: &'a App, secret: &'static str) -> BoxFuture<'a, Result<Vec<DynamicObject>>> {
     Box::pin(async move {
-        scene.write_credential(secret, app).await?;
+        sandbox.write_credential(secret, app).await?;
         Ok(Vec::new())
     })
 }
 
 /// The credential is as it should be.
-fn good_credential<'a>(scene: &'a Scene, app: &'a App) -> BoxFuture<'a, Result<()>> {
-    Box::pin(scene.write_credential("aso-credential", app))
+fn good_credential<'a>(sandbox: &'a Sandbox, app: &'a App) -> BoxFuture<'a, Result<()>> {
+    Box::pin(sandbox.write_credential("aso-credential", app))
 }

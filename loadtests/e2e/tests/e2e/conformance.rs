@@ -21,8 +21,8 @@ use serde_json::Value;
 
 use self::case::{Case, Step};
 use crate::journal::is_accepted_put;
-use crate::scene::{Scene, WITHIN};
-use crate::world::{World, share};
+use crate::sandbox::{Sandbox, WITHIN};
+use crate::testbed::{Testbed, share};
 
 /// The recorded cases that the installed kinds cover.
 const RECORDED: [&str; 7] = [
@@ -38,14 +38,14 @@ const RECORDED: [&str; 7] = [
 #[test]
 fn own_case_leads_to_the_requests_written_down_for_it() -> ExitCode {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/cases/network-and-identity");
-    share(async |world| replay(world, &folder).await)
+    share(async |testbed| replay(testbed, &folder).await)
 }
 
 #[test]
 fn recorded_cases_lead_to_the_recorded_requests() -> ExitCode {
     let Some(folder) = recordings() else { return ExitCode::SUCCESS };
-    share(async |world| {
-        let replays = RECORDED.iter().map(async |name| (*name, replay(world, &folder.join(name)).await));
+    share(async |testbed| {
+        let replays = RECORDED.iter().map(async |name| (*name, replay(testbed, &folder.join(name)).await));
         let failed: Vec<String> = join_all(replays)
             .await
             .into_iter()
@@ -71,7 +71,7 @@ fn recordings() -> Option<PathBuf> {
 /// A case on its way.
 struct Replay {
     case: Case,
-    scene: Scene,
+    sandbox: Sandbox,
     objects: Vec<DynamicObject>,
     /// Those that are there at the moment, in the order in which they came.
     present: Vec<DynamicObject>,
@@ -79,19 +79,19 @@ struct Replay {
     group: String,
 }
 
-async fn replay(world: &'static World, folder: &Path) -> Result<()> {
+async fn replay(testbed: &'static Testbed, folder: &Path) -> Result<()> {
     let case = Case::read(folder, DEMO_SUBSCRIPTION)?;
-    let scene = Scene::set(world, "case").await?;
-    let objects = scene.read(&case.manifest)?;
+    let sandbox = Sandbox::create(testbed, "case").await?;
+    let objects = sandbox.read(&case.manifest)?;
     let group = objects.iter().find(|object| is_kind(object, "ResourceGroup")).context("the case has no group")?;
     let group = format!("/subscriptions/{DEMO_SUBSCRIPTION}/resourceGroups/{}", group.name_any());
-    let mut replay = Replay { case, scene, objects, present: Vec::new(), group };
+    let mut replay = Replay { case, sandbox, objects, present: Vec::new(), group };
     for (index, step) in replay.case.steps.clone().iter().enumerate() {
         replay.step(step).await.with_context(|| format!("step {} {step}", index + 1))?;
     }
     // What would now be collected with its owner, by a controller that does not run here.
-    replay.scene.clear(&replay.present).await?;
-    replay.scene.check_azure_has_nothing(&replay.group)?;
+    replay.sandbox.clear(&replay.present).await?;
+    replay.sandbox.check_azure_has_nothing(&replay.group)?;
     replay.check_all_recorded_puts_were_sent()?;
     replay.check_order()
 }
@@ -102,23 +102,23 @@ impl Replay {
         match step {
             Step::Apply(names) => {
                 let objects = names.iter().map(|name| self.object(name)).collect::<Result<Vec<_>>>()?;
-                self.scene.apply(&objects).await?;
-                self.scene.wait_ready(&objects).await?;
+                self.sandbox.apply(&objects).await?;
+                self.sandbox.wait_ready(&objects).await?;
                 self.present.extend(objects.iter().cloned());
                 self.check_puts(before, objects.len(), 0)
             }
-            Step::Expect => self.scene.wait_ready(&self.present).await,
+            Step::Expect => self.sandbox.wait_ready(&self.present).await,
             Step::Patch { object, merge, first_put } => {
                 let object = self.object(object)?;
-                self.scene.cluster().patch(&object, merge).await?;
-                self.scene.wait_ready(std::slice::from_ref(&object)).await?;
+                self.sandbox.cluster().patch(&object, merge).await?;
+                self.sandbox.wait_ready(std::slice::from_ref(&object)).await?;
                 self.check_puts(before, 1, *first_put)
             }
             Step::Delete(name) => {
                 let object = self.object(name)?;
-                let uid = self.scene.get(&object).await?.uid();
-                self.scene.cluster().delete(&object).await?;
-                self.scene.cluster().wait_gone(std::slice::from_ref(&object), WITHIN).await?;
+                let uid = self.sandbox.get(&object).await?.uid();
+                self.sandbox.cluster().delete(&object).await?;
+                self.sandbox.cluster().wait_gone(std::slice::from_ref(&object), WITHIN).await?;
                 self.present.retain(|other| Named::of(other) != Named::of(&object));
                 self.check_deletes(before)?;
                 self.collect_garbage(uid).await
@@ -133,7 +133,7 @@ impl Replay {
         loop {
             let mut found = Vec::new();
             for object in &self.present {
-                let now = self.scene.get(object).await?;
+                let now = self.sandbox.get(object).await?;
                 if now.owner_references().iter().any(|reference| gone.contains(&reference.uid)) {
                     gone.extend(now.uid());
                     found.push(object.clone());
@@ -146,9 +146,9 @@ impl Replay {
             orphans.extend(found);
         }
         for orphan in &orphans {
-            self.scene.cluster().delete(orphan).await?;
+            self.sandbox.cluster().delete(orphan).await?;
         }
-        self.scene.cluster().wait_gone(&orphans, WITHIN).await
+        self.sandbox.cluster().wait_gone(&orphans, WITHIN).await
     }
 
     fn object(&self, name: &str) -> Result<DynamicObject> {
@@ -158,7 +158,7 @@ impl Replay {
     }
 
     fn calls(&self) -> Result<Vec<Entry>> {
-        self.scene.calls_below(&self.group)
+        self.sandbox.calls_below(&self.group)
     }
 
     /// The PUTs since the step began: as many resources as objects, each first body as recorded from `index` on, each

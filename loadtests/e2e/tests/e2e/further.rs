@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, ensure};
 use flotilla_armsim::Method;
 
-use crate::scene::{Scene, in_group};
-use crate::world::share;
+use crate::sandbox::{Sandbox, in_group};
+use crate::testbed::share;
 
 const ACCOUNT_AND_VARIABLE: &str = "
 apiVersion: automation.azure.com/v20231101
@@ -22,14 +22,14 @@ spec: {owner: {name: account}, value: '1'}
 
 #[test]
 fn further_types_become_ready_and_go() -> ExitCode {
-    share(async |world| {
-        let scene = Scene::set(world, "further").await?;
-        let objects = scene.create(&in_group(ACCOUNT_AND_VARIABLE)).await?;
-        let puts: Vec<_> = scene.calls()?.into_iter().filter(|call| call.method == Method::Put).collect();
+    share(async |testbed| {
+        let sandbox = Sandbox::create(testbed, "further").await?;
+        let objects = sandbox.create_ready(&in_group(ACCOUNT_AND_VARIABLE)).await?;
+        let puts: Vec<_> = sandbox.calls()?.into_iter().filter(|call| call.method == Method::Put).collect();
         for (end, version) in [("automationAccounts/account", "2023-11-01"), ("variables/variable", "2024-10-23")] {
             let put = puts.iter().find(|put| put.path.ends_with(end)).with_context(|| format!("no PUT of {end}"))?;
             ensure!(put.api_version.as_deref() == Some(version), "{end} was put at {:?}", put.api_version);
         }
-        scene.clear(&objects).await
+        sandbox.clear(&objects).await
     })
 }

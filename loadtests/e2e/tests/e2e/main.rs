@@ -10,5 +10,5 @@ mod further;
 mod journal;
 mod laws;
 mod not_of_arm;
-mod scene;
-mod world;
+mod sandbox;
+mod testbed;

@@ -7,8 +7,8 @@ use anyhow::{Context as _, ensure};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::scene::{Scene, WITHIN};
-use crate::world::share;
+use crate::sandbox::{Sandbox, WITHIN};
+use crate::testbed::share;
 
 /// The second one was made by another operator, whose finalizer it has.
 const GROUPS: &str = "
@@ -27,12 +27,12 @@ const SEEN_AFTER: Duration = Duration::from_secs(3);
 
 #[test]
 fn groups_of_the_directory_say_that_they_are_not_supported() -> ExitCode {
-    share(async |world| {
-        let scene = Scene::set(world, "directory").await?;
-        let objects = scene.read(GROUPS)?;
-        scene.apply(&objects).await?;
+    share(async |testbed| {
+        let sandbox = Sandbox::create(testbed, "directory").await?;
+        let objects = sandbox.read(GROUPS)?;
+        sandbox.apply(&objects).await?;
         for object in &objects {
-            let ready = scene.wait_reason(object, "NotSupported").await?;
+            let ready = sandbox.wait_reason(object, "NotSupported").await?;
             ensure!((ready.status.as_str(), ready.severity.as_str()) == ("False", "Error"), "the condition is {ready}");
             for words in ["SecurityGroup", "Microsoft Entra", "keep Azure Service Operator"] {
                 ensure!(ready.message.contains(words), "the condition does not say {words:?}: {ready}");
@@ -40,19 +40,19 @@ fn groups_of_the_directory_say_that_they_are_not_supported() -> ExitCode {
         }
         let [new, taken_over] = &objects[..] else { unreachable!("two objects are in the manifest") };
         ensure!(
-            scene.get(new).await?.metadata.finalizers.is_none(),
+            sandbox.get(new).await?.metadata.finalizers.is_none(),
             "an object that nothing is done about was claimed"
         );
-        scene.cluster().delete(new).await?;
-        scene.cluster().wait_gone(std::slice::from_ref(new), WITHIN).await?;
+        sandbox.cluster().delete(new).await?;
+        sandbox.cluster().wait_gone(std::slice::from_ref(new), WITHIN).await?;
 
         // What another operator made is not forgotten, unless that is wanted.
-        scene.cluster().delete(taken_over).await?;
+        sandbox.cluster().delete(taken_over).await?;
         sleep(SEEN_AFTER).await;
-        scene.get(taken_over).await.context("the finalizer of another operator was taken off")?;
+        sandbox.get(taken_over).await.context("the finalizer of another operator was taken off")?;
         let policy =
             json!({"metadata": {"annotations": {"serviceoperator.azure.com/reconcile-policy": "detach-on-delete"}}});
-        scene.cluster().patch(taken_over, &policy).await?;
-        scene.cluster().wait_gone(std::slice::from_ref(taken_over), WITHIN).await
+        sandbox.cluster().patch(taken_over, &policy).await?;
+        sandbox.cluster().wait_gone(std::slice::from_ref(taken_over), WITHIN).await
     })
 }

@@ -9,8 +9,8 @@ use kube::api::DynamicObject;
 use tokio::time::sleep;
 
 use super::{CALM, RECOVERED_WITHIN, Row, Setup, Verdict, good_credential, run};
-use crate::scene::{GROUP, Scene};
-use crate::world::share;
+use crate::sandbox::{GROUP, Sandbox};
+use crate::testbed::share;
 
 const NETWORK: &str = "
 apiVersion: resources.azure.com/v1api20200601
@@ -25,19 +25,19 @@ spec: {location: westus2, owner: {name: $NS}, addressSpace: {addressPrefixes: [1
 ";
 
 /// Makes the subscription's calls with this method and path go wrong.
-fn fault(scene: &Scene, method: Method, path: &str, action: FaultAction) -> Result<()> {
-    let path = Some(format!("/subscriptions/{}{path}", scene.subscription));
+fn fault(sandbox: &Sandbox, method: Method, path: &str, action: FaultAction) -> Result<()> {
+    let path = Some(format!("/subscriptions/{}{path}", sandbox.subscription));
     let matches = FaultMatch { method: Some(method), path, ..FaultMatch::default() };
-    let rule = FaultRule { name: scene.namespace.clone(), matches, skip: 0, count: None, action };
-    scene.world.azure.add_fault(rule)?;
+    let rule = FaultRule { name: sandbox.namespace.clone(), matches, skip: 0, count: None, action };
+    sandbox.testbed.azure.add_fault(rule)?;
     Ok(())
 }
 
-/// Removes the scene's faults.
-fn calm_down<'a>(scene: &'a Scene, _: &'a App) -> BoxFuture<'a, Result<Vec<DynamicObject>>> {
+/// Removes the sandbox's faults.
+fn calm_down<'a>(sandbox: &'a Sandbox, _: &'a App) -> BoxFuture<'a, Result<Vec<DynamicObject>>> {
     Box::pin(async {
-        let azure = &scene.world.azure;
-        for fault in azure.faults().iter().filter(|fault| fault.rule.name == scene.namespace) {
+        let azure = &sandbox.testbed.azure;
+        for fault in azure.faults().iter().filter(|fault| fault.rule.name == sandbox.namespace) {
             azure.remove_fault(fault.id)?;
         }
         Ok(Vec::new())
@@ -51,10 +51,10 @@ fn status(status: u16, code: &str, message: &str) -> FaultAction {
 /// A setup with a good credential and one fault on the PUT of the group.
 macro_rules! refusing {
     ($action:expr) => {
-        |scene, app| {
+        |sandbox, app| {
             Box::pin(async move {
-                good_credential(scene, app).await?;
-                fault(scene, Method::Put, "/resourceGroups/*", $action)
+                good_credential(sandbox, app).await?;
+                fault(sandbox, Method::Put, "/resourceGroups/*", $action)
             })
         }
     };
@@ -117,16 +117,16 @@ fn refusals_of_arm_are_explained_and_overcome() -> ExitCode {
             verdict("AzureUnreachable", "Warning", &["check the endpoint"]),
         ),
     ];
-    share(async |world| run(world, rows).await)
+    share(async |testbed| run(testbed, rows).await)
 }
 
 #[test]
 fn failed_operations_are_explained_and_begun_again() -> ExitCode {
-    let failing: Setup = |scene, app| {
+    let failing: Setup = |sandbox, app| {
         Box::pin(async move {
-            good_credential(scene, app).await?;
+            good_credential(sandbox, app).await?;
             let (code, message) = ("NetworkProvisioningFailed".to_owned(), "The fabric has torn.".to_owned());
-            fault(scene, Method::Put, "/*/virtualNetworks/*", FaultAction::FailOperation { code, message })
+            fault(sandbox, Method::Put, "/*/virtualNetworks/*", FaultAction::FailOperation { code, message })
         })
     };
     let row = Row {
@@ -137,35 +137,35 @@ fn failed_operations_are_explained_and_begun_again() -> ExitCode {
         verdict: verdict("NetworkProvisioningFailed", "Warning", &["the fabric has torn", "tried again"]),
         heal: calm_down,
     };
-    share(async |world| run(world, vec![row]).await)
+    share(async |testbed| run(testbed, vec![row]).await)
 }
 
 #[test]
 fn failed_polls_are_explained_and_never_lead_to_a_second_put() -> ExitCode {
-    share(async |world| {
-        let (scene, app) = Scene::with_app(world, "polls").await?;
-        good_credential(&scene, &app).await?;
-        let objects = scene.create(GROUP).await?;
-        fault(&scene, Method::Get, "/providers/*", status(503, "ServiceUnavailable", "The service is unavailable."))?;
-        let network = scene.read(NETWORK)?.split_off(1);
-        scene.apply(&network).await?;
-        let ready = scene.wait_reason(&network[0], "ServiceUnavailable").await?;
+    share(async |testbed| {
+        let (sandbox, app) = Sandbox::with_app(testbed, "polls").await?;
+        good_credential(&sandbox, &app).await?;
+        let objects = sandbox.create_ready(GROUP).await?;
+        fault(&sandbox, Method::Get, "/providers/*", status(503, "ServiceUnavailable", "The service is unavailable."))?;
+        let network = sandbox.read(NETWORK)?.split_off(1);
+        sandbox.apply(&network).await?;
+        let ready = sandbox.wait_reason(&network[0], "ServiceUnavailable").await?;
         verdict("ServiceUnavailable", "Warning", &["unavailable", "tried again"]).check(&ready)?;
         let polls = || {
-            let faults = scene.world.azure.faults();
-            faults.iter().filter(|fault| fault.rule.name == scene.namespace).map(|fault| fault.used).sum::<u64>()
+            let faults = sandbox.testbed.azure.faults();
+            faults.iter().filter(|fault| fault.rule.name == sandbox.namespace).map(|fault| fault.used).sum::<u64>()
         };
         let before = polls();
         sleep(CALM).await;
         let during = polls() - before;
         // The waits grow to 30 s of ARM's time, which is a second here.
         ensure!((1..=10).contains(&during), "{during} polls in {CALM:?} of what cannot be polled");
-        calm_down(&scene, &app).await?;
-        scene.cluster().wait_ready(&network, RECOVERED_WITHIN).await?;
-        let calls = scene.calls()?;
+        calm_down(&sandbox, &app).await?;
+        sandbox.cluster().wait_ready(&network, RECOVERED_WITHIN).await?;
+        let calls = sandbox.calls()?;
         let puts = calls.iter().filter(|call| call.method == Method::Put && call.path.contains("virtualNetworks"));
         let puts = puts.count();
         ensure!(puts == 1, "{puts} PUTs");
-        scene.clear(&[objects, network].concat()).await
+        sandbox.clear(&[objects, network].concat()).await
     })
 }

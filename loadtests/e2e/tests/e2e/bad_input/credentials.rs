@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use flotilla_armsim::App;
 
 use super::{Row, Verdict, correct, run};
-use crate::world::share;
+use crate::testbed::share;
 
 const GROUP: &str = "
 apiVersion: resources.azure.com/v1api20200601
@@ -29,10 +29,10 @@ fn missing_and_wrong_credentials_are_explained_and_overcome() -> ExitCode {
         Row {
             name: "wrong client secret",
             yaml: GROUP,
-            setup: |scene, app| {
+            setup: |sandbox, app| {
                 Box::pin(async move {
                     let wrong = App { client_secret: format!("{}-outdated", app.client_secret), ..app.clone() };
-                    scene.write_credential("aso-credential", &wrong).await
+                    sandbox.write_credential("aso-credential", &wrong).await
                 })
             },
             held_up: 0,
@@ -41,7 +41,7 @@ fn missing_and_wrong_credentials_are_explained_and_overcome() -> ExitCode {
                 severity: "Warning",
                 says: &["AADSTS7000215", "check the credential", "aso-credential"],
             },
-            heal: |scene, app| correct(scene, app, "aso-credential"),
+            heal: |sandbox, app| correct(sandbox, app, "aso-credential"),
         },
         Row {
             name: "missing credential",
@@ -49,15 +49,15 @@ fn missing_and_wrong_credentials_are_explained_and_overcome() -> ExitCode {
             setup: |_, _| Box::pin(async { Ok(()) }),
             held_up: 0,
             verdict: Verdict { reason: "SecretNotFound", severity: "Warning", says: &["team-credential", "create it"] },
-            heal: |scene, app| correct(scene, app, "team-credential"),
+            heal: |sandbox, app| correct(sandbox, app, "team-credential"),
         },
         Row {
             name: "credential without a key",
             yaml: GROUP_WITH_OWN_CREDENTIAL,
-            setup: |scene, app| {
+            setup: |sandbox, app| {
                 Box::pin(async move {
                     let lacking = App { tenant: String::new(), ..app.clone() };
-                    scene.write_credential("team-credential", &lacking).await
+                    sandbox.write_credential("team-credential", &lacking).await
                 })
             },
             held_up: 0,
@@ -66,8 +66,8 @@ fn missing_and_wrong_credentials_are_explained_and_overcome() -> ExitCode {
                 severity: "Warning",
                 says: &["team-credential", "AZURE_TENANT_ID", "add the key"],
             },
-            heal: |scene, app| correct(scene, app, "team-credential"),
+            heal: |sandbox, app| correct(sandbox, app, "team-credential"),
         },
     ];
-    share(async |world| run(world, rows).await)
+    share(async |testbed| run(testbed, rows).await)
 }

@@ -5,21 +5,21 @@ use flotilla_armsim::DEMO_CLIENT_SECRET;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DynamicObject, ListParams};
 
-use crate::scene::Scene;
+use crate::sandbox::Sandbox;
 
 /// Looks for these values, and for the operator's own secret, in objects, events, logs and metrics.
-pub(super) async fn check(scene: &Scene, objects: &[DynamicObject], secrets: &[&str]) -> Result<()> {
+pub(super) async fn check(sandbox: &Sandbox, objects: &[DynamicObject], secrets: &[&str]) -> Result<()> {
     let mut texts = Vec::new();
     for object in objects {
-        let now = scene.get(object).await?;
+        let now = sandbox.get(object).await?;
         texts.push(("the object".to_owned(), serde_json::to_string(&now)?));
     }
-    let events: Api<Event> = Api::namespaced(scene.cluster().client().clone(), &scene.namespace);
+    let events: Api<Event> = Api::namespaced(sandbox.cluster().client().clone(), &sandbox.namespace);
     for event in events.list(&ListParams::default()).await? {
         texts.push(("an event".to_owned(), serde_json::to_string(&event)?));
     }
-    texts.extend(scene.world.logs()?);
-    for (name, address) in scene.world.fleet().await.metrics() {
+    texts.extend(sandbox.testbed.logs()?);
+    for (name, address) in sandbox.testbed.fleet().await.metrics() {
         let text = reqwest::get(format!("http://{address}/metrics")).await?.error_for_status()?.text().await?;
         ensure!(text.contains("flotilla"), "{name} has no metrics");
         texts.push((format!("the metrics of {name}"), text));

@@ -7,8 +7,8 @@ use kube::api::DynamicObject;
 use serde_json::json;
 
 use super::{Row, Verdict, good_credential, run};
-use crate::scene::{GROUP, Scene};
-use crate::world::share;
+use crate::sandbox::{GROUP, Sandbox};
+use crate::testbed::share;
 
 const LONELY_IDENTITY: &str = "
 apiVersion: managedidentity.azure.com/v1api20230131
@@ -69,16 +69,16 @@ spec: {location: westus2, owner: {name: $NS}, workloadProfiles: [{name: Consumpt
 ";
 
 /// Renames a group that Azure does not have.
-async fn rename(scene: &Scene) -> Result<Vec<DynamicObject>> {
-    let object = scene.read(GROUP)?.remove(0);
-    scene.cluster().patch(&object, &json!({"spec": {"azureName": scene.namespace}})).await?;
+async fn rename(sandbox: &Sandbox) -> Result<Vec<DynamicObject>> {
+    let object = sandbox.read(GROUP)?.remove(0);
+    sandbox.cluster().patch(&object, &json!({"spec": {"azureName": sandbox.namespace}})).await?;
     Ok(Vec::new())
 }
 
 /// Applies what was missing.
-async fn add(scene: &Scene, yaml: &str) -> Result<Vec<DynamicObject>> {
-    let objects = scene.read(yaml)?;
-    scene.apply(&objects).await?;
+async fn add(sandbox: &Sandbox, yaml: &str) -> Result<Vec<DynamicObject>> {
+    let objects = sandbox.read(yaml)?;
+    sandbox.apply(&objects).await?;
     Ok(objects)
 }
 
@@ -95,7 +95,7 @@ fn wrong_specs_are_explained_and_overcome() -> ExitCode {
                 severity: "Warning",
                 says: &["ResourceGroup", "no such object"],
             },
-            heal: |scene, _| Box::pin(add(scene, GROUP)),
+            heal: |sandbox, _| Box::pin(add(sandbox, GROUP)),
         },
         Row {
             name: "wrong kind of owner",
@@ -103,11 +103,11 @@ fn wrong_specs_are_explained_and_overcome() -> ExitCode {
             setup: good_credential,
             held_up: 1,
             verdict: Verdict { reason: "Failed", severity: "Error", says: &["virtualNetworks", "correct spec.owner"] },
-            heal: |scene, _| {
+            heal: |sandbox, _| {
                 Box::pin(async {
-                    let stray = scene.read(IDENTITY_IN_A_NETWORK)?.remove(1);
-                    let owner = json!({"spec": {"owner": {"armId": null, "name": scene.namespace}}});
-                    scene.cluster().patch(&stray, &owner).await?;
+                    let stray = sandbox.read(IDENTITY_IN_A_NETWORK)?.remove(1);
+                    let owner = json!({"spec": {"owner": {"armId": null, "name": sandbox.namespace}}});
+                    sandbox.cluster().patch(&stray, &owner).await?;
                     Ok(Vec::new())
                 })
             },
@@ -122,7 +122,7 @@ fn wrong_specs_are_explained_and_overcome() -> ExitCode {
                 severity: "Warning",
                 says: &["ManagedEnvironment nowhere", "environmentReference"],
             },
-            heal: |scene, _| Box::pin(add(scene, THE_ENVIRONMENT)),
+            heal: |sandbox, _| Box::pin(add(sandbox, THE_ENVIRONMENT)),
         },
         Row {
             name: "impossible name",
@@ -130,7 +130,7 @@ fn wrong_specs_are_explained_and_overcome() -> ExitCode {
             setup: good_credential,
             held_up: 0,
             verdict: Verdict { reason: "Failed", severity: "Error", says: &["azureName", "group/of/slashes"] },
-            heal: |scene, _| Box::pin(rename(scene)),
+            heal: |sandbox, _| Box::pin(rename(sandbox)),
         },
         Row {
             name: "name that Azure refuses",
@@ -142,18 +142,18 @@ fn wrong_specs_are_explained_and_overcome() -> ExitCode {
                 severity: "Warning",
                 says: &["ends-with-a-dot.", "change the spec"],
             },
-            heal: |scene, _| Box::pin(rename(scene)),
+            heal: |sandbox, _| Box::pin(rename(sandbox)),
         },
     ];
-    share(async |world| run(world, rows).await)
+    share(async |testbed| run(testbed, rows).await)
 }
 
 #[test]
 fn an_unknown_field_is_refused_by_the_api_server_and_named() -> ExitCode {
-    share(async |world| {
-        let scene = Scene::set(world, "typo").await?;
-        let objects = scene.read(&GROUP.replace("location: westus2", "location: westus2, tagz: {a: b}"))?;
-        let refusal = scene.apply(&objects).await.err().context("the API server took an unknown field")?;
+    share(async |testbed| {
+        let sandbox = Sandbox::create(testbed, "typo").await?;
+        let objects = sandbox.read(&GROUP.replace("location: westus2", "location: westus2, tagz: {a: b}"))?;
+        let refusal = sandbox.apply(&objects).await.err().context("the API server took an unknown field")?;
         let message = format!("{refusal:#}");
         ensure!(message.contains("tagz"), "the refusal does not name the field: {message}");
         Ok(())
@@ -162,17 +162,17 @@ fn an_unknown_field_is_refused_by_the_api_server_and_named() -> ExitCode {
 
 #[test]
 fn a_status_that_does_not_fit_beside_its_spec_is_explained() -> ExitCode {
-    share(async |world| {
-        let scene = Scene::set(world, "large").await?;
-        let mut objects = scene.read(GROUP)?;
+    share(async |testbed| {
+        let sandbox = Sandbox::create(testbed, "large").await?;
+        let mut objects = sandbox.read(GROUP)?;
         let tags: serde_json::Map<_, _> =
             (0..900).map(|index| (format!("tag-{index}"), json!("v".repeat(1000)))).collect();
         objects[0].data["spec"]["tags"] = tags.into();
-        scene.apply(&objects).await?;
-        let ready = scene.wait_reason(&objects[0], "Failed").await?;
+        sandbox.apply(&objects).await?;
+        let ready = sandbox.wait_reason(&objects[0], "Failed").await?;
         ensure!(ready.message.contains("too large"), "the condition says {:?}", ready.message);
-        scene.cluster().patch(&objects[0], &json!({"spec": {"tags": null}})).await?;
-        scene.wait_ready(&objects).await?;
-        scene.clear(&objects).await
+        sandbox.cluster().patch(&objects[0], &json!({"spec": {"tags": null}})).await?;
+        sandbox.wait_ready(&objects).await?;
+        sandbox.clear(&objects).await
     })
 }

@@ -11,8 +11,8 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::journal::worker_of;
-use crate::scene::{Scene, WITHIN};
-use crate::world::{TIME_SCALE, World, share, share_slow};
+use crate::sandbox::{Sandbox, WITHIN};
+use crate::testbed::{TIME_SCALE, Testbed, share, share_slow};
 
 const GROUPS: usize = 300;
 const BURST_WITHIN: Duration = Duration::from_secs(90);
@@ -40,14 +40,14 @@ spec: {{location: westus2}}
 /// refused.
 #[test]
 fn a_burst_stays_within_arms_buckets() -> ExitCode {
-    share_slow(async |world| {
-        let scene = Scene::set(world, "burst").await?;
-        let objects = scene.read(&groups(GROUPS))?;
+    share_slow(async |testbed| {
+        let sandbox = Sandbox::create(testbed, "burst").await?;
+        let objects = sandbox.read(&groups(GROUPS))?;
         let started = Timestamp::now();
-        scene.apply(&objects).await?;
-        scene.cluster().wait_ready(&objects, BURST_WITHIN).await?;
+        sandbox.apply(&objects).await?;
+        sandbox.cluster().wait_ready(&objects, BURST_WITHIN).await?;
         let took = Timestamp::now().duration_since(started).as_secs_f64();
-        let calls = world.azure.calls();
+        let calls = testbed.azure.calls();
         let writes: Vec<_> = calls.iter().filter(|call| call.method == Method::Put).collect();
         let throttled = calls.iter().filter(|call| call.outcome == Outcome::Throttled).count();
         let workers: BTreeSet<_> = writes.iter().filter_map(|call| worker_of(&call.user_agent)).collect();
@@ -64,21 +64,21 @@ fn a_burst_stays_within_arms_buckets() -> ExitCode {
 
 #[test]
 fn a_429_pauses_everybody_for_as_long_as_arm_asks() -> ExitCode {
-    share(async |world| {
-        let (scene, app) = Scene::with_app(world, "throttled").await?;
-        scene.write_credential("aso-credential", &app).await?;
-        let objects = scene.read(&groups(20))?;
-        refuse_once(world, &scene.subscription)?;
-        scene.apply(&objects[..1]).await?;
-        let refused = || Ok(calls(&scene).into_iter().find(|call| call.outcome == Outcome::Throttled));
-        let refused = scene.until("the 429", Duration::from_secs(10), refused).await?;
+    share(async |testbed| {
+        let (sandbox, app) = Sandbox::with_app(testbed, "throttled").await?;
+        sandbox.write_credential("aso-credential", &app).await?;
+        let objects = sandbox.read(&groups(20))?;
+        refuse_once(testbed, &sandbox.subscription)?;
+        sandbox.apply(&objects[..1]).await?;
+        let refused = || Ok(calls(&sandbox).into_iter().find(|call| call.outcome == Outcome::Throttled));
+        let refused = sandbox.until("the 429", Duration::from_secs(10), refused).await?;
         sleep(SPREAD_WITHIN).await;
-        scene.apply(&objects[1..]).await?;
-        scene.wait_ready(&objects).await?;
+        sandbox.apply(&objects[1..]).await?;
+        sandbox.wait_ready(&objects).await?;
 
         let over = refused.time + Duration::from_secs(RETRY_AFTER).div_f64(TIME_SCALE);
         let after: Vec<_> =
-            calls(&scene).into_iter().filter(|call| call.method == Method::Put && call.time > refused.time).collect();
+            calls(&sandbox).into_iter().filter(|call| call.method == Method::Put && call.time > refused.time).collect();
         let early: Vec<_> = after
             .iter()
             .filter(|call| call.time < over)
@@ -87,14 +87,14 @@ fn a_429_pauses_everybody_for_as_long_as_arm_asks() -> ExitCode {
         ensure!(early.is_empty(), "429 at {}, a pause until {over}, and yet:\n  {}", refused.time, early.join("\n  "));
         ensure!(after.len() == objects.len(), "{} PUTs of {} groups followed the 429", after.len(), objects.len());
         for object in &objects {
-            scene.cluster().delete(object).await?;
+            sandbox.cluster().delete(object).await?;
         }
-        scene.cluster().wait_gone(&objects, WITHIN).await
+        sandbox.cluster().wait_gone(&objects, WITHIN).await
     })
 }
 
 /// The subscription's next PUT is refused as ARM's own buckets refuse.
-fn refuse_once(world: &World, subscription: &str) -> Result<()> {
+fn refuse_once(testbed: &Testbed, subscription: &str) -> Result<()> {
     let path = Some(format!("/subscriptions/{subscription}/*"));
     let (code, message) =
         ("SubscriptionRequestsThrottled", "Number of requests for the subscription exceeded the limit.");
@@ -107,12 +107,12 @@ fn refuse_once(world: &World, subscription: &str) -> Result<()> {
         ],
     };
     let matches = FaultMatch { method: Some(Method::Put), path, ..FaultMatch::default() };
-    world.azure.add_fault(FaultRule { name: "429".to_owned(), matches, skip: 0, count: Some(1), action })?;
+    testbed.azure.add_fault(FaultRule { name: "429".to_owned(), matches, skip: 0, count: Some(1), action })?;
     Ok(())
 }
 
-/// The calls in the scene's subscription.
-fn calls(scene: &Scene) -> Vec<Entry> {
-    let prefix = format!("/subscriptions/{}/", scene.subscription);
-    scene.world.azure.calls().into_iter().filter(|call| call.path.starts_with(&prefix)).collect()
+/// The calls in the sandbox's subscription.
+fn calls(sandbox: &Sandbox) -> Vec<Entry> {
+    let prefix = format!("/subscriptions/{}/", sandbox.subscription);
+    sandbox.testbed.azure.calls().into_iter().filter(|call| call.path.starts_with(&prefix)).collect()
 }

@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::audit;
 use crate::journal::{is_accepted_put, worker_of};
-use crate::scene::{Scene, WITHIN, tag};
-use crate::world::{World, alone};
+use crate::sandbox::{Sandbox, WITHIN, tag};
+use crate::testbed::{Testbed, alone};
 
 const TAKE_OVER_WITHIN: Duration = Duration::from_secs(10);
 /// First a leader, then the leader's own verdict on the worker.
@@ -70,10 +70,10 @@ spec: {{location: westus2, owner: {{name: $NS}}}}
 
 #[test]
 fn killed_workers_operations_are_finished_by_others_without_a_second_put() -> ExitCode {
-    alone(async |world| {
-        let under_way = UnderWay::begin(world, "killed").await?;
+    alone(async |testbed| {
+        let under_way = UnderWay::begin(testbed, "killed").await?;
         let victim = under_way.busiest()?;
-        world.fleet().await.kill(&victim)?;
+        testbed.fleet().await.kill(&victim)?;
         let killed = Timestamp::now();
         let took = under_way.taken_over(&victim, killed, TAKE_OVER_WITHIN).await?;
         println!("a killed worker's operations were looked at by others after {took:.1} s");
@@ -83,15 +83,15 @@ fn killed_workers_operations_are_finished_by_others_without_a_second_put() -> Ex
 
 #[test]
 fn killed_leader_is_replaced_and_workers_go_on_meanwhile() -> ExitCode {
-    alone(async |world| {
-        let scene = Scene::set(world, "leaderless").await?;
-        let objects = scene.create(GROUP).await?;
-        let mut fleet = world.fleet().await;
+    alone(async |testbed| {
+        let sandbox = Sandbox::create(testbed, "leaderless").await?;
+        let objects = sandbox.create_ready(GROUP).await?;
+        let mut fleet = testbed.fleet().await;
         let leader = fleet.leader().await?.context("nobody leads")?;
         let killed = fleet.kill(&leader)?;
-        scene.cluster().patch(&objects[0], &tag("changed-while", "nobody-leads")).await?;
+        sandbox.cluster().patch(&objects[0], &tag("changed-while", "nobody-leads")).await?;
         let patched = killed.elapsed();
-        scene.wait_ready(&objects).await?;
+        sandbox.wait_ready(&objects).await?;
         let changed = killed.elapsed().saturating_sub(patched);
         ensure!(
             fleet.leader().await? == Some(leader.clone()),
@@ -107,19 +107,19 @@ fn killed_leader_is_replaced_and_workers_go_on_meanwhile() -> ExitCode {
         ensure!(led < TAKE_OVER_WITHIN, "it took {led:?} until somebody led again");
         drop(fleet);
         // The new leader's fleet works as well.
-        scene.cluster().patch(&objects[0], &tag("changed-under", &successor)).await?;
-        scene.wait_ready(&objects).await?;
-        scene.check_one_writer()?;
-        scene.clear(&objects).await
+        sandbox.cluster().patch(&objects[0], &tag("changed-under", &successor)).await?;
+        sandbox.wait_ready(&objects).await?;
+        sandbox.check_one_writer()?;
+        sandbox.clear(&objects).await
     })
 }
 
 #[test]
 fn leader_and_worker_killed_together_are_survived() -> ExitCode {
-    alone(async |world| {
-        let under_way = UnderWay::begin(world, "both").await?;
+    alone(async |testbed| {
+        let under_way = UnderWay::begin(testbed, "both").await?;
         let victim = under_way.busiest()?;
-        let mut fleet = world.fleet().await;
+        let mut fleet = testbed.fleet().await;
         let leader = fleet.leader().await?.context("nobody leads")?;
         fleet.kill(&leader)?;
         fleet.kill(&victim)?;
@@ -135,13 +135,13 @@ fn leader_and_worker_killed_together_are_survived() -> ExitCode {
 
 #[test]
 fn stopped_worker_hands_over_at_once_and_writes_nothing() -> ExitCode {
-    alone(async |world| {
-        let under_way = UnderWay::begin(world, "stopped").await?;
+    alone(async |testbed| {
+        let under_way = UnderWay::begin(testbed, "stopped").await?;
         under_way.wait_handles_stored().await?;
         let victim = under_way.busiest()?;
         let before = under_way.object_writes()?;
         let stopped = Timestamp::now();
-        let stop = async { world.fleet().await.stop_member(&victim).await };
+        let stop = async { testbed.fleet().await.stop_member(&victim).await };
         let ((), took) = tokio::try_join!(stop, under_way.taken_over(&victim, stopped, HAND_OVER_WITHIN + WITHIN))?;
         println!("a stopped worker's operations were looked at by others after {took:.2} s");
         ensure!(took < HAND_OVER_WITHIN.as_secs_f64(), "the hand-over took {took:.2} s");
@@ -153,49 +153,49 @@ fn stopped_worker_hands_over_at_once_and_writes_nothing() -> ExitCode {
 
 #[test]
 fn calls_that_take_long_end_before_their_shard_is_handed_over() -> ExitCode {
-    alone(async |world| {
-        let scene = Scene::set(world, "slow").await?;
-        let mut objects = scene.create(GROUP).await?;
-        let fault = scene.fault(Some(Method::Put), FaultAction::Delay { milliseconds: SLOW_CALL })?;
-        let identities = scene.read(&identities())?;
-        scene.apply(&identities).await?;
+    alone(async |testbed| {
+        let sandbox = Sandbox::create(testbed, "slow").await?;
+        let mut objects = sandbox.create_ready(GROUP).await?;
+        let fault = sandbox.fault(Some(Method::Put), FaultAction::Delay { milliseconds: SLOW_CALL })?;
+        let identities = sandbox.read(&identities())?;
+        sandbox.apply(&identities).await?;
         objects.extend(identities);
         sleep(Duration::from_secs(1)).await;
         // It gets its share of the shards, those included in which calls are on their way.
-        world.fleet().await.start_member(Role::Worker, "worker-late")?;
-        let ready = scene.cluster().wait_ready(&objects, WITHIN * 3).await;
-        world.fleet().await.stop_member("worker-late").await?;
-        scene.world.azure.remove_fault(fault)?;
+        testbed.fleet().await.start_member(Role::Worker, "worker-late")?;
+        let ready = sandbox.cluster().wait_ready(&objects, WITHIN * 3).await;
+        testbed.fleet().await.stop_member("worker-late").await?;
+        sandbox.testbed.azure.remove_fault(fault)?;
         ready?;
-        let calls = scene.calls()?;
+        let calls = sandbox.calls()?;
         let puts = calls.iter().filter(|call| call.method == Method::Put).count();
         ensure!(puts == objects.len(), "{puts} PUTs of {} resources", objects.len());
-        scene.check_one_writer()?;
-        scene.clear(&objects).await
+        sandbox.check_one_writer()?;
+        sandbox.clear(&objects).await
     })
 }
 
 #[test]
 fn everything_resumes_after_the_api_server_was_away() -> ExitCode {
-    alone(async |world| {
-        let under_way = UnderWay::begin(world, "outage").await?;
-        world.control_plane.kill_api_server().await?;
+    alone(async |testbed| {
+        let under_way = UnderWay::begin(testbed, "outage").await?;
+        testbed.control_plane.kill_api_server().await?;
         sleep(OUTAGE).await;
-        world.control_plane.restart_api_server().await?;
+        testbed.control_plane.restart_api_server().await?;
         let back = Instant::now();
-        under_way.scene.cluster().patch(&under_way.objects[0], &tag("changed-after", "the-outage")).await?;
+        under_way.sandbox.cluster().patch(&under_way.objects[0], &tag("changed-after", "the-outage")).await?;
         under_way.finish().await?;
         println!(
             "everything was Ready and deleted {:.1} s after the API server came back",
             back.elapsed().as_secs_f64()
         );
-        world.fleet().await.check_running()
+        testbed.fleet().await.check_running()
     })
 }
 
 /// A group with environments whose operations do not end before the test says so.
 struct UnderWay {
-    scene: Scene,
+    sandbox: Sandbox,
     objects: Vec<DynamicObject>,
     fault: u64,
     /// The worker that sent the PUT, by the environment's path in lower case.
@@ -204,18 +204,18 @@ struct UnderWay {
 }
 
 impl UnderWay {
-    async fn begin(world: &'static World, prefix: &str) -> Result<Self> {
-        let scene = Scene::set(world, prefix).await?;
-        let mut objects = scene.create(GROUP).await?;
-        let fault = scene.fault(Some(Method::Put), FaultAction::HoldOperation)?;
-        let environments = scene.read(&environments())?;
-        scene.apply(&environments).await?;
+    async fn begin(testbed: &'static Testbed, prefix: &str) -> Result<Self> {
+        let sandbox = Sandbox::create(testbed, prefix).await?;
+        let mut objects = sandbox.create_ready(GROUP).await?;
+        let fault = sandbox.fault(Some(Method::Put), FaultAction::HoldOperation)?;
+        let environments = sandbox.read(&environments())?;
+        sandbox.apply(&environments).await?;
         let begun = || {
             let puts: Vec<_> =
-                scene.calls()?.into_iter().filter(|call| is_accepted_put(call) && call.operation.is_some()).collect();
+                sandbox.calls()?.into_iter().filter(|call| is_accepted_put(call) && call.operation.is_some()).collect();
             Ok((puts.len() >= ENVIRONMENTS).then_some(puts))
         };
-        let puts = scene.until("a PUT of each environment", WITHIN, begun).await?;
+        let puts = sandbox.until("a PUT of each environment", WITHIN, begun).await?;
         objects.extend(environments);
         let sender = |user_agent: &str| worker_of(user_agent).unwrap_or_default().to_owned();
         let senders = puts.iter().map(|put| (put.path.to_lowercase(), sender(&put.user_agent))).collect();
@@ -223,7 +223,7 @@ impl UnderWay {
             .iter()
             .filter_map(|put| Some((put.operation.as_deref()?.to_owned(), sender(&put.user_agent))))
             .collect();
-        Ok(Self { scene, objects, fault, senders, operations })
+        Ok(Self { sandbox, objects, fault, senders, operations })
     }
 
     /// The worker with the most operations under way.
@@ -239,7 +239,7 @@ impl UnderWay {
     async fn wait_handles_stored(&self) -> Result<()> {
         let deadline = Instant::now() + WITHIN;
         loop {
-            let now = try_join_all(self.objects[1..].iter().map(|object| self.scene.get(object))).await?;
+            let now = try_join_all(self.objects[1..].iter().map(|object| self.sandbox.get(object))).await?;
             let told = |object: &&DynamicObject| {
                 let condition = object.data.pointer("/status/conditions/0/reason");
                 let annotations = object.metadata.annotations.as_ref();
@@ -263,7 +263,7 @@ impl UnderWay {
         let (paths, operations) = (of_the_victim(&self.senders), of_the_victim(&self.operations));
         let first = || {
             let by_others =
-                self.scene.world.azure.calls().into_iter().filter(|call| {
+                self.sandbox.testbed.azure.calls().into_iter().filter(|call| {
                     call.time > since && worker_of(&call.user_agent).is_some_and(|worker| worker != victim)
                 });
             Ok(by_others
@@ -274,19 +274,19 @@ impl UnderWay {
                 })
                 .map(|call| call.time))
         };
-        let first = self.scene.until("another worker's look at the victim's operations", within, first).await?;
+        let first = self.sandbox.until("another worker's look at the victim's operations", within, first).await?;
         Ok(first.duration_since(since).as_secs_f64())
     }
 
-    /// How often the fleet wrote to the scene's objects so far.
+    /// How often the fleet wrote to the sandbox's objects so far.
     fn object_writes(&self) -> Result<usize> {
-        let writes = audit::of_the_fleet(self.scene.world)?;
+        let writes = audit::of_the_fleet(self.sandbox.testbed)?;
         self.objects.iter().map(|object| Ok(audit::count(&writes, object)?.object)).sum()
     }
 
     /// Lets the operations end and proves that everything became Ready with the one PUT that there was, and then goes.
     async fn finish(self) -> Result<()> {
-        let azure = &self.scene.world.azure;
+        let azure = &self.sandbox.testbed.azure;
         azure.remove_fault(self.fault)?;
         let held = azure.operations().into_iter().filter(|operation| {
             operation.progress == Progress::InProgress && self.operations.contains_key(&operation.id)
@@ -294,15 +294,15 @@ impl UnderWay {
         for operation in held {
             azure.finish_operation(&operation.id)?;
         }
-        self.scene.wait_ready(&self.objects).await?;
+        self.sandbox.wait_ready(&self.objects).await?;
         for path in self.senders.keys() {
-            let calls = self.scene.calls()?;
+            let calls = self.sandbox.calls()?;
             let puts = calls.iter().filter(|call| call.method == Method::Put && call.path.eq_ignore_ascii_case(path));
             let puts: Vec<_> = puts.map(|put| (put.time, put.user_agent.to_string(), put.status)).collect();
             ensure!(puts.len() == 1, "{path} was PUT {} times: {puts:?}", puts.len());
         }
-        self.scene.check_one_writer()?;
-        self.scene.clear(&self.objects).await?;
-        self.scene.check_one_writer()
+        self.sandbox.check_one_writer()?;
+        self.sandbox.clear(&self.objects).await?;
+        self.sandbox.check_one_writer()
     }
 }

@@ -16,13 +16,13 @@ use uuid::Uuid;
 
 use crate::audit;
 use crate::journal::{Write, double_writes};
-use crate::world::World;
+use crate::testbed::Testbed;
 
 /// Long beside the seconds that everything takes here, for machines that do other work, too.
 pub(crate) const WITHIN: Duration = Duration::from_secs(40);
 const POLL: Duration = Duration::from_millis(50);
 
-/// The scene's resource group.
+/// The sandbox's resource group.
 pub(crate) const GROUP: &str = "
 apiVersion: resources.azure.com/v1api20200601
 kind: ResourceGroup
@@ -30,29 +30,29 @@ metadata: {name: $NS}
 spec: {location: westus2}
 ";
 
-/// The manifests of the scene's resource group and of what is in it.
+/// The manifests of the sandbox's resource group and of what is in it.
 pub(crate) fn in_group(yaml: &str) -> String {
     format!("{GROUP}---{yaml}")
 }
 
-/// The scene. `$NS` in its manifests stands for its name.
-pub(crate) struct Scene {
-    pub(crate) world: &'static World,
+/// One test's part of the testbed: a namespace, and a resource group of the same name. `$NS` in manifests stands for that name.
+pub(crate) struct Sandbox {
+    pub(crate) testbed: &'static Testbed,
     pub(crate) namespace: String,
     pub(crate) subscription: String,
     pub(crate) tenant: String,
 }
 
-impl Scene {
-    /// A scene in the subscription of the operator's own credential.
-    pub(crate) async fn set(world: &'static World, prefix: &str) -> Result<Self> {
-        let namespace = world.control_plane.namespace(prefix).await?;
-        Ok(Self { world, namespace, subscription: DEMO_SUBSCRIPTION.to_owned(), tenant: DEMO_TENANT.to_owned() })
+impl Sandbox {
+    /// A sandbox in the subscription of the operator's own credential.
+    pub(crate) async fn create(testbed: &'static Testbed, prefix: &str) -> Result<Self> {
+        let namespace = testbed.control_plane.namespace(prefix).await?;
+        Ok(Self { testbed, namespace, subscription: DEMO_SUBSCRIPTION.to_owned(), tenant: DEMO_TENANT.to_owned() })
     }
 
-    /// A scene with a subscription, and so with buckets at ARM, of its own, and with an application that may use it. The
+    /// A sandbox with a subscription, and so with buckets at ARM, of its own, and with an application that may use it. The
     /// namespace does not know the credential yet.
-    pub(crate) async fn with_app(world: &'static World, prefix: &str) -> Result<(Self, App)> {
+    pub(crate) async fn with_app(testbed: &'static Testbed, prefix: &str) -> Result<(Self, App)> {
         let id = || Uuid::new_v4().to_string();
         let app = App {
             tenant: id(),
@@ -60,10 +60,10 @@ impl Scene {
             client_secret: format!("secret-{}", Uuid::new_v4().simple()),
             subscriptions: vec![id()],
         };
-        world.azure.register_app(app.clone());
-        let scene = Self::set(world, prefix).await?;
-        let scene = Self { subscription: app.subscriptions[0].clone(), tenant: app.tenant.clone(), ..scene };
-        Ok((scene, app))
+        testbed.azure.register_app(app.clone());
+        let sandbox = Self::create(testbed, prefix).await?;
+        let sandbox = Self { subscription: app.subscriptions[0].clone(), tenant: app.tenant.clone(), ..sandbox };
+        Ok((sandbox, app))
     }
 
     /// Writes a Secret with this application's credential.
@@ -80,7 +80,7 @@ impl Scene {
     }
 
     pub(crate) fn cluster(&self) -> &Cluster {
-        &self.world.cluster
+        &self.testbed.cluster
     }
 
     /// Reads manifests into this namespace.
@@ -99,7 +99,7 @@ impl Scene {
     }
 
     /// Reads, applies, and waits until all are Ready.
-    pub(crate) async fn create(&self, yaml: &str) -> Result<Vec<DynamicObject>> {
+    pub(crate) async fn create_ready(&self, yaml: &str) -> Result<Vec<DynamicObject>> {
         let objects = self.read(yaml)?;
         self.apply(&objects).await?;
         self.wait_ready(&objects).await?;
@@ -123,19 +123,19 @@ impl Scene {
         self.check_azure_has_nothing(&self.group())
     }
 
-    /// The ARM id of the scene's resource group.
+    /// The ARM id of the sandbox's resource group.
     pub(crate) fn group(&self) -> String {
         format!("/subscriptions/{}/resourceGroups/{}", self.subscription, self.namespace)
     }
 
     pub(crate) fn check_azure_has_nothing(&self, within: &str) -> Result<()> {
         let filter = ResourceFilter { within: Some(within.to_owned()), ..ResourceFilter::default() };
-        let left: Vec<_> = self.world.azure.resources(&filter)?.into_iter().map(|resource| resource.id).collect();
+        let left: Vec<_> = self.testbed.azure.resources(&filter)?.into_iter().map(|resource| resource.id).collect();
         ensure!(left.is_empty(), "left in Azure: {left:?}");
         Ok(())
     }
 
-    /// The calls so far about the scene's resource group and what is in it.
+    /// The calls so far about the sandbox's resource group and what is in it.
     pub(crate) fn calls(&self) -> Result<Vec<Entry>> {
         self.calls_below(&self.group())
     }
@@ -147,15 +147,15 @@ impl Scene {
             let path = call.path.to_lowercase();
             path.strip_prefix(&id).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        let page = self.world.azure.journal(&JournalFilter::default())?;
+        let page = self.testbed.azure.journal(&JournalFilter::default())?;
         Ok(page.entries.into_iter().filter(inside).collect())
     }
 
-    /// Makes calls on the scene's resource group and what is in it go wrong until the number it returns is removed.
+    /// Makes calls on the sandbox's resource group and what is in it go wrong until the number it returns is removed.
     pub(crate) fn fault(&self, method: Option<Method>, action: FaultAction) -> Result<u64> {
         let matches = FaultMatch { method, path: Some(format!("{}*", self.group())), ..FaultMatch::default() };
         let rule = FaultRule { name: self.namespace.clone(), matches, skip: 0, count: None, action };
-        Ok(self.world.azure.add_fault(rule)?)
+        Ok(self.testbed.azure.add_fault(rule)?)
     }
 
     /// Waits until `look` finds something; on timeout says what was looked for.
@@ -177,12 +177,12 @@ impl Scene {
         }
     }
 
-    /// The law of one writer over everything that happened so far, in all scenes.
+    /// The law of one writer over everything that happened so far, in all sandboxes.
     pub(crate) fn check_one_writer(&self) -> Result<()> {
-        let to_azure: Vec<Write> = self.world.azure.calls().iter().filter_map(Write::of).collect();
-        let to_objects: Vec<Write> = audit::of_the_fleet(self.world)?.iter().filter_map(Write::of_object).collect();
+        let to_azure: Vec<Write> = self.testbed.azure.calls().iter().filter_map(Write::of).collect();
+        let to_objects: Vec<Write> = audit::of_the_fleet(self.testbed)?.iter().filter_map(Write::of_object).collect();
         ensure!(!to_azure.is_empty() && !to_objects.is_empty(), "no worker ever wrote, so nothing was checked");
-        let hand_overs = audit::hand_overs(self.world)?;
+        let hand_overs = audit::hand_overs(self.testbed)?;
         let found = double_writes(to_azure.into_iter().chain(to_objects), &hand_overs);
         ensure!(found.is_empty(), "two writers at once:\n  {}", found.join("\n  "));
         Ok(())

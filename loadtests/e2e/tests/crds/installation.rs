@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 
 use super::api::{Api, Target};
 use super::leader::Leader;
-use super::{maximal, older, told};
+use super::{leader_log, maximal, older};
 
 /// What is installed.
 const EVERYTHING: &str = "*";
@@ -23,8 +23,8 @@ const FIRST_GROUPS: &str =
 /// How long the API server may take to serve what it accepted, while other programs use the machine, too.
 pub(crate) const SERVED_WITHIN: Duration = Duration::from_mins(4);
 
-/// An API server with our CRDs and policies.
-pub(crate) struct World {
+/// An API server on which a coordinator installed all CRDs and policies; no worker runs.
+pub(crate) struct Installation {
     /// The server.
     pub(crate) control_plane: &'static ControlPlane,
     /// Every kind; all are installed.
@@ -39,13 +39,13 @@ pub(crate) struct World {
     pub(crate) served_at_first_object: usize,
 }
 
-/// The one world of this process.
-pub(crate) async fn world() -> &'static World {
-    static WORLD: OnceCell<World> = OnceCell::const_new();
-    WORLD.get_or_init(|| Box::pin(World::install())).await
+/// The one installation of this process.
+pub(crate) async fn installation() -> &'static Installation {
+    static INSTALLATION: OnceCell<Installation> = OnceCell::const_new();
+    INSTALLATION.get_or_init(|| Box::pin(Installation::install())).await
 }
 
-impl World {
+impl Installation {
     async fn install() -> Self {
         let control_plane = ControlPlane::shared().await;
         let catalog = Catalog::embedded();
@@ -57,18 +57,19 @@ impl World {
         let api = Api::new(control_plane, control_plane.namespace("older").await.unwrap());
         older::leave_behind(&api, catalog).await;
         let older = api.namespace.clone();
-        let mut world = Self { control_plane, all, kinds, older, took: Duration::ZERO, served_at_first_object: 0 };
+        let mut installation =
+            Self { control_plane, all, kinds, older, took: Duration::ZERO, served_at_first_object: 0 };
         let started = Instant::now();
-        let (served, _) = world
+        let (served, _) = installation
             .leader()
             .lead(futures::future::join(
-                Box::pin(world.first_object()),
-                told::next("Installed CRDs", world.all.len(), 0, SERVED_WITHIN),
+                Box::pin(installation.first_object()),
+                leader_log::next("Installed CRDs", installation.all.len(), 0, SERVED_WITHIN),
             ))
             .await;
-        world.took = started.elapsed();
-        world.served_at_first_object = served;
-        world
+        installation.took = started.elapsed();
+        installation.served_at_first_object = served;
+        installation
     }
 
     /// The coordinator that installs all of it.

@@ -13,7 +13,7 @@ use super::ArmId;
 use super::clock::{self, SimTime};
 use super::dice::Dice;
 use super::lro::{Operation, Progress, Work};
-use super::render::Scene;
+use super::render::Rendering;
 use super::route::key;
 use super::{card, profile};
 
@@ -64,9 +64,9 @@ enum Event {
     Forget(Arc<str>),
 }
 
-/// Everything there is.
+/// Azure as armsim simulates it: all resources, operations and events to come.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct Azure {
     resources: BTreeMap<String, Resource>,
     operations: HashMap<String, Operation>,
     /// What happens when; the number keeps events of one moment apart and in order.
@@ -80,7 +80,7 @@ pub(crate) struct World {
     pub(crate) dice: Dice,
 }
 
-impl World {
+impl Azure {
     pub(crate) fn new(seed: u64, epoch: jiff::Timestamp, retention: Duration) -> Self {
         Self {
             resources: BTreeMap::new(),
@@ -321,20 +321,20 @@ impl World {
         let Some(resource) = self.resources.get(key) else { return };
         #[expect(
             clippy::redundant_closure_for_method_calls,
-            reason = "the method is only for one lifetime of the scene, the closure for all"
+            reason = "the method is only for one lifetime of the rendering, the closure for all"
         )]
-        let body = self.scene(resource, |scene| scene.body());
+        let body = self.rendering(resource, |rendering| rendering.body());
         if let Some(resource) = self.resources.get_mut(key) {
             resource.body = Arc::new(body);
         }
     }
 
     /// What is known of a resource when something is rendered for it.
-    pub(crate) fn scene<T>(&self, resource: &Resource, show: impl FnOnce(&Scene<'_>) -> T) -> T {
+    pub(crate) fn rendering<T>(&self, resource: &Resource, show: impl FnOnce(&Rendering<'_>) -> T) -> T {
         let other = |id: &str| self.resources.get(&id.to_ascii_lowercase()).map(|other| Arc::clone(&other.body));
         let state =
             if resource.deleting && resource.state.is_some() { Some("Deleting") } else { resource.state.as_deref() };
-        show(&Scene {
+        show(&Rendering {
             id: &resource.id,
             arm_type: &resource.arm_type,
             spec: &resource.spec,
@@ -369,24 +369,24 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn world() -> World {
-        World::new(1, jiff::Timestamp::UNIX_EPOCH, Duration::from_hours(1))
+    fn azure() -> Azure {
+        Azure::new(1, jiff::Timestamp::UNIX_EPOCH, Duration::from_hours(1))
     }
 
     fn group() -> ArmId {
         ArmId::resource_group("s", "g")
     }
 
-    fn write(world: &mut World, id: &ArmId, state: &str, now: u64) {
+    fn write(azure: &mut Azure, id: &ArmId, state: &str, now: u64) {
         let author = Author { now: at(now), client_id: "c".into(), tenant: "t".into() };
-        world.write(id, json!({}), Some("westus2".into()), Some(state.into()), &author);
+        azure.write(id, json!({}), Some("westus2".into()), Some(state.into()), &author);
     }
 
-    fn begin(world: &mut World, id: &ArmId, work: Work, name: &str, due: Option<u64>) {
+    fn begin(azure: &mut Azure, id: &ArmId, work: Work, name: &str, due: Option<u64>) {
         let arm_type = id.resource_type();
-        let life = world.resource(&key(id)).unwrap().life;
+        let life = azure.resource(&key(id)).unwrap().life;
         let reply = &profile::of(&arm_type).create;
-        world.begin(Operation::begin(Plan {
+        azure.begin(Operation::begin(Plan {
             id: name.into(),
             work,
             target: id,
@@ -401,89 +401,89 @@ mod tests {
         }));
     }
 
-    fn state(world: &World, id: &ArmId) -> Option<String> {
-        world
+    fn state(azure: &Azure, id: &ArmId) -> Option<String> {
+        azure
             .resource(&key(id))
             .map(|resource| resource.body["properties"]["provisioningState"].as_str().unwrap().to_owned())
     }
 
     #[test]
     fn an_operation_ends_when_it_is_due_and_makes_its_resource_ready() {
-        let mut world = world();
+        let mut azure = azure();
         let id = group().extension("Microsoft.App/managedEnvironments", "e");
-        write(&mut world, &id, "Waiting", 0);
-        begin(&mut world, &id, Work::Create, "op", Some(60));
-        world.settle(at(59));
-        assert_eq!(state(&world, &id).unwrap(), "Waiting");
-        world.settle(at(60));
+        write(&mut azure, &id, "Waiting", 0);
+        begin(&mut azure, &id, Work::Create, "op", Some(60));
+        azure.settle(at(59));
+        assert_eq!(state(&azure, &id).unwrap(), "Waiting");
+        azure.settle(at(60));
         assert_eq!(
-            (state(&world, &id).unwrap(), world.operation("OP").unwrap().ended),
+            (state(&azure, &id).unwrap(), azure.operation("OP").unwrap().ended),
             ("Succeeded".into(), Some(at(60)))
         );
-        world.settle(at(60 + 3601));
-        assert!(world.operation("op").is_none(), "records do not stay for ever");
+        azure.settle(at(60 + 3601));
+        assert!(azure.operation("op").is_none(), "records do not stay for ever");
     }
 
     #[test]
     fn a_held_operation_waits_for_a_hand_and_can_fail() {
-        let mut world = world();
+        let mut azure = azure();
         let id = group().extension("Microsoft.App/jobs", "j");
-        write(&mut world, &id, "InProgress", 0);
-        begin(&mut world, &id, Work::Create, "op", None);
-        world.settle(at(9999));
-        assert_eq!(state(&world, &id).unwrap(), "InProgress");
-        assert!(world.reschedule("op", Some(at(9999)), Some(("Bad".into(), "luck".into()))));
-        world.settle(at(9999));
-        assert_eq!(state(&world, &id).unwrap(), "Failed");
-        assert!(!world.reschedule("op", None, None), "it is over");
+        write(&mut azure, &id, "InProgress", 0);
+        begin(&mut azure, &id, Work::Create, "op", None);
+        azure.settle(at(9999));
+        assert_eq!(state(&azure, &id).unwrap(), "InProgress");
+        assert!(azure.reschedule("op", Some(at(9999)), Some(("Bad".into(), "luck".into()))));
+        azure.settle(at(9999));
+        assert_eq!(state(&azure, &id).unwrap(), "Failed");
+        assert!(!azure.reschedule("op", None, None), "it is over");
     }
 
     #[test]
     fn a_deleted_and_created_again_resource_has_another_life() {
-        let mut world = world();
+        let mut azure = azure();
         let id = group().extension("Microsoft.ManagedIdentity/userAssignedIdentities", "i");
-        write(&mut world, &id, "Succeeded", 0);
-        let first = world.resource(&key(&id)).unwrap().body["properties"]["principalId"].clone();
-        begin(&mut world, &id, Work::Delete, "op", Some(10));
-        world.remove(&key(&id));
-        write(&mut world, &id, "Succeeded", 5);
-        world.settle(at(10));
+        write(&mut azure, &id, "Succeeded", 0);
+        let first = azure.resource(&key(&id)).unwrap().body["properties"]["principalId"].clone();
+        begin(&mut azure, &id, Work::Delete, "op", Some(10));
+        azure.remove(&key(&id));
+        write(&mut azure, &id, "Succeeded", 5);
+        azure.settle(at(10));
         let second =
-            world.resource(&key(&id)).expect("the delete was of the other life").body["properties"]["principalId"]
+            azure.resource(&key(&id)).expect("the delete was of the other life").body["properties"]["principalId"]
                 .clone();
         assert_ne!(first, second);
-        write(&mut world, &id, "Succeeded", 11);
-        assert_eq!(world.resource(&key(&id)).unwrap().body["properties"]["principalId"], second, "an update keeps it");
+        write(&mut azure, &id, "Succeeded", 11);
+        assert_eq!(azure.resource(&key(&id)).unwrap().body["properties"]["principalId"], second, "an update keeps it");
     }
 
     #[test]
     fn a_group_that_goes_takes_everything_with_it_in_some_order() {
-        let mut world = world();
-        write(&mut world, &group(), "Succeeded", 0);
+        let mut azure = azure();
+        write(&mut azure, &group(), "Succeeded", 0);
         let ids: Vec<ArmId> = (0..20).map(|n| group().extension("Microsoft.X/y", &n.to_string())).collect();
         for id in &ids {
-            write(&mut world, id, "Succeeded", 0);
+            write(&mut azure, id, "Succeeded", 0);
         }
         let role = ids[0].extension("Microsoft.Authorization/roleAssignments", "r");
-        write(&mut world, &role, "Succeeded", 0);
-        begin(&mut world, &group(), Work::Delete, "op", Some(30));
-        world.empty_slowly(&key(&group()), at(0), at(30));
-        world.settle(at(15));
-        let left = world.len();
+        write(&mut azure, &role, "Succeeded", 0);
+        begin(&mut azure, &group(), Work::Delete, "op", Some(30));
+        azure.empty_slowly(&key(&group()), at(0), at(30));
+        azure.settle(at(15));
+        let left = azure.len();
         assert!((3..20).contains(&left), "{left} left half way");
-        world.settle(at(29));
-        assert_eq!(world.len(), 1, "only the group itself");
-        world.settle(at(30));
-        assert_eq!(world.len(), 0);
+        azure.settle(at(29));
+        assert_eq!(azure.len(), 1, "only the group itself");
+        azure.settle(at(30));
+        assert_eq!(azure.len(), 0);
     }
 
     #[test]
     fn a_name_that_is_unique_is_free_again_after_the_delete() {
-        let mut world = world();
+        let mut azure = azure();
         let id = group().extension("Microsoft.Storage/storageAccounts", "Acct");
-        write(&mut world, &id, "Succeeded", 0);
-        assert_eq!(world.owner_of_name(&id), Some(key(&id).as_str()));
-        world.remove(&key(&group()));
-        assert_eq!(world.owner_of_name(&id), None);
+        write(&mut azure, &id, "Succeeded", 0);
+        assert_eq!(azure.owner_of_name(&id), Some(key(&id).as_str()));
+        azure.remove(&key(&group()));
+        assert_eq!(azure.owner_of_name(&id), None);
     }
 }

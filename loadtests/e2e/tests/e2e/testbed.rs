@@ -1,4 +1,4 @@
-//! The one world of this process: a control plane, armsim and a fleet with a standby.
+//! The one testbed of this process: a control plane, armsim and a fleet with a standby.
 //!
 //! Tests that leave the fleet alone share it; a test that kills or stops something has it to itself and finds it whole.
 //! Everything lives on one runtime, so that what one test starts outlives the test.
@@ -26,7 +26,7 @@ pub(crate) const SYNC_PERIOD: Duration = Duration::from_secs(4);
 const COORDINATORS: [&str; 2] = ["coordinator-0", "coordinator-1"];
 const WORKERS: [&str; 3] = ["worker-0", "worker-1", "worker-2"];
 
-/// The pace of the world in which ARM's buckets are small beside what a fleet can do.
+/// The pace of the testbed in which ARM's buckets are small beside what a fleet can do.
 const SLOW_TIME_SCALE: f64 = 2.0;
 
 /// The kinds that the tests use.
@@ -41,11 +41,11 @@ const LOG_LINES: usize = 25;
 
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| Builder::new_multi_thread().enable_all().build().expect("a runtime can be built"));
-static WORLD: OnceCell<World> = OnceCell::const_new();
-static SLOW_WORLD: OnceCell<World> = OnceCell::const_new();
+static TESTBED: OnceCell<Testbed> = OnceCell::const_new();
+static SLOW_TESTBED: OnceCell<Testbed> = OnceCell::const_new();
 
-/// Everything that runs.
-pub(crate) struct World {
+/// A real API server, armsim, and a fleet of two coordinators and three workers: what all tests of this program share.
+pub(crate) struct Testbed {
     pub(crate) control_plane: &'static ControlPlane,
     pub(crate) azure: Armsim,
     pub(crate) cluster: Cluster,
@@ -56,53 +56,53 @@ pub(crate) struct World {
 }
 
 /// Runs a test that leaves the fleet alone.
-pub(crate) fn share<F: Future<Output = Result<()>>>(test: impl FnOnce(&'static World) -> F) -> ExitCode {
+pub(crate) fn share<F: Future<Output = Result<()>>>(test: impl FnOnce(&'static Testbed) -> F) -> ExitCode {
     RUNTIME.block_on(async {
-        let world = world().await;
-        let _gate = world.gate.read().await;
-        world.judge(test(world).await)
+        let testbed = testbed().await;
+        let _gate = testbed.gate.read().await;
+        testbed.judge(test(testbed).await)
     })
 }
 
-/// Runs a test in a second world, where time runs slowly and there are resource groups only.
-pub(crate) fn share_slow<F: Future<Output = Result<()>>>(test: impl FnOnce(&'static World) -> F) -> ExitCode {
+/// Runs a test in a second testbed, where time runs slowly and there are resource groups only.
+pub(crate) fn share_slow<F: Future<Output = Result<()>>>(test: impl FnOnce(&'static Testbed) -> F) -> ExitCode {
     RUNTIME.block_on(async {
-        let started = SLOW_WORLD.get_or_try_init(async || {
+        let started = SLOW_TESTBED.get_or_try_init(async || {
             // Ends with the process, as the shared one does.
             let control_plane = Box::leak(Box::new(ControlPlane::start(Options::default()).await?));
-            World::start(control_plane, SLOW_TIME_SCALE, "resources.azure.com/*", Duration::from_hours(1)).await
+            Testbed::start(control_plane, SLOW_TIME_SCALE, "resources.azure.com/*", Duration::from_hours(1)).await
         });
         match started.await {
-            Ok(world) => world.judge(test(world).await),
-            Err(error) => panic!("the slow world did not start: {error:#}"),
+            Ok(testbed) => testbed.judge(test(testbed).await),
+            Err(error) => panic!("the slow testbed did not start: {error:#}"),
         }
     })
 }
 
 /// Runs a test that kills or stops something, alone; afterwards everybody is started again.
-pub(crate) fn alone<F: Future<Output = Result<()>>>(test: impl FnOnce(&'static World) -> F) -> ExitCode {
+pub(crate) fn alone<F: Future<Output = Result<()>>>(test: impl FnOnce(&'static Testbed) -> F) -> ExitCode {
     RUNTIME.block_on(async {
-        let world = world().await;
-        let _gate = world.gate.write().await;
-        let result = world.mend().await.context("the fleet was not whole before the test");
+        let testbed = testbed().await;
+        let _gate = testbed.gate.write().await;
+        let result = testbed.mend().await.context("the fleet was not whole before the test");
         let result = match result {
-            Ok(()) => test(world).await,
+            Ok(()) => test(testbed).await,
             Err(error) => Err(error),
         };
-        let mended = world.mend().await;
-        world.judge(result.and(mended))
+        let mended = testbed.mend().await;
+        testbed.judge(result.and(mended))
     })
 }
 
-async fn world() -> &'static World {
-    let start = async || World::start(ControlPlane::shared().await, TIME_SCALE, CRD_PATTERN, SYNC_PERIOD).await;
-    match WORLD.get_or_try_init(start).await {
-        Ok(world) => world,
-        Err(error) => panic!("the world did not start: {error:#}"),
+async fn testbed() -> &'static Testbed {
+    let start = async || Testbed::start(ControlPlane::shared().await, TIME_SCALE, CRD_PATTERN, SYNC_PERIOD).await;
+    match TESTBED.get_or_try_init(start).await {
+        Ok(testbed) => testbed,
+        Err(error) => panic!("the testbed did not start: {error:#}"),
     }
 }
 
-impl World {
+impl Testbed {
     async fn start(
         control_plane: &'static ControlPlane,
         time_scale: f64,
@@ -128,13 +128,13 @@ impl World {
                 return Err(error);
             }
         };
-        let world = Self { control_plane, azure, cluster, fleet: Mutex::new(fleet), logs, gate: RwLock::new(()) };
-        let kinds = world.cluster.wait_kinds(crd_pattern, INSTALLED_WITHIN).await;
+        let testbed = Self { control_plane, azure, cluster, fleet: Mutex::new(fleet), logs, gate: RwLock::new(()) };
+        let kinds = testbed.cluster.wait_kinds(crd_pattern, INSTALLED_WITHIN).await;
         if kinds.is_err() {
-            print_logs(&world.logs);
+            print_logs(&testbed.logs);
         }
         println!("{} kinds are served {:.1} s after the start", kinds?, started.elapsed().as_secs_f64());
-        Ok(world)
+        Ok(testbed)
     }
 
     /// The fleet, for a test that is alone.

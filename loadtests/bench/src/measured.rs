@@ -65,8 +65,8 @@ impl Sub for Requests {
     }
 }
 
-/// Everything that runs.
-pub(super) struct Scene {
+/// The fleet whose cost is measured, with the control plane and the armsim that it runs against.
+pub(super) struct MeasuredFleet {
     cluster: Cluster,
     settings: Settings,
     fleet: Option<Fleet>,
@@ -76,7 +76,7 @@ pub(super) struct Scene {
     control_plane: ControlPlane,
 }
 
-impl Scene {
+impl MeasuredFleet {
     /// Starts control plane and armsim, and no fleet yet. ARM's own buckets are off. The members' logs stay in `logs`
     /// until the next time.
     pub(super) async fn set(crd_pattern: &str, logs: &Path) -> Result<Self> {
