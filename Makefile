@@ -49,11 +49,11 @@ fuzz: setup build ## Feed parsers with random bytes, MINUTES each (10), and run 
 .PHONY: generate
 generate: $(if $(TYPES),catalog) ## Remake everything in the tree that is made by a program; the catalog only with TYPES
 	@scripts/setup clients
-	cargo build --workspace --bins
+	cargo build --workspace --bins --locked
 	$(BIN)/flotilla crds list -o markdown > docs/reference/kinds.md
 	$(BIN)/flotilla crds list --further -o markdown > docs/reference/further_types.md
 	$(BIN)/render-chart
-	FLOTILLA_GENERATE=1 cargo test -p flotilla-proto page_of_timings
+	FLOTILLA_GENERATE=1 cargo test --workspace --locked --lib --bin flotilla page_
 
 .PHONY: clean
 clean: ## Remove what was built; the cache of tools stays

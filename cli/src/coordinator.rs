@@ -3,7 +3,6 @@
 use anyhow::{Context as _, Result};
 use flotilla_coordinator::crd_install::Versions;
 use flotilla_coordinator::{Config, Coordinator};
-use flotilla_worker::arm::client::Options as Client;
 
 use crate::args::{self, CrdManagement, CrdVersions};
 use crate::{cluster, stop, telemetry, tls};
@@ -22,10 +21,10 @@ pub(crate) async fn run(args: args::Coordinator) -> Result<()> {
         CrdVersions::All => Versions::All,
         CrdVersions::Newest => Versions::Newest,
     };
-    config.budget.time_scale = Client::from_env(|name| std::env::var(name).ok())?.scale.factor();
+    config.budget.time_scale = args.simulation.time_scale.factor();
     let coordinator = Coordinator::new(config);
-    // A standby is ready too: it is there to take over.
-    telemetry.serve(args.member.metrics_addr.0, || true).await?;
+    // A standby is ready too: it can take over at any time.
+    telemetry.serve(args.member.telemetry.metrics_addr.0, || true).await?;
     let ended = coordinator.run(shutdown).await.context("coordinator ended");
     telemetry.flush().await;
     ended

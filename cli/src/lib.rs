@@ -4,8 +4,10 @@
 //! `flotilla-coordinator` and `flotilla-worker`.
 
 pub mod crds;
+mod names;
 mod output;
 pub mod plan;
+pub mod settings;
 mod suggest;
 
 use std::process::ExitCode;

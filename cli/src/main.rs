@@ -3,6 +3,8 @@
 mod args;
 mod cluster;
 mod coordinator;
+#[cfg(test)]
+mod page;
 mod stop;
 mod telemetry;
 mod tls;
@@ -11,9 +13,8 @@ mod worker;
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow};
-use clap::Parser;
 
-use crate::args::{Cli, Command};
+use crate::args::Command;
 
 /// Many small objects, many threads: mimalloc gives memory back sooner than the system's allocator.
 #[global_allocator]
@@ -24,16 +25,16 @@ async fn main() -> Result<ExitCode> {
     rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
         .map_err(|_| anyhow!("another TLS provider was installed first"))?;
-    match Cli::parse().command {
+    match args::parse().command {
         Command::Coordinator(args) => coordinator::run(args).await?,
         Command::Worker(args) => worker::run(args).await?,
-        Command::Plan(args) => return Ok(told(flotilla::plan::run(args).await)),
-        Command::Crds(args) => return Ok(told(flotilla::crds::run(args).await)),
+        Command::Plan(args) => return Ok(reported(flotilla::plan::run(args).await)),
+        Command::Crds(args) => return Ok(reported(flotilla::crds::run(args).await)),
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// A tool's errors are for people: the chain of causes, and no backtrace.
-fn told(result: Result<ExitCode>) -> ExitCode {
+fn reported(result: Result<ExitCode>) -> ExitCode {
     result.unwrap_or_else(|error| flotilla::fail(&error))
 }

@@ -33,7 +33,9 @@ use self::input::{LeftOver, Source};
 use self::manifest::Manifests;
 use self::planner::{Planner, Request};
 use self::problem::{Place, Problem, Severity};
+use crate::names;
 use crate::output::{self, Out};
+use crate::settings::{Azure, Credential};
 
 const NIL: &str = "00000000-0000-0000-0000-000000000000";
 
@@ -53,10 +55,6 @@ pub struct Args {
     #[arg(short, long, default_value = "default", value_parser = parse_namespace)]
     pub namespace: String,
 
-    /// The subscription that resources go to; without it the nil UUID stands for it.
-    #[arg(long, env = "AZURE_SUBSCRIPTION_ID", value_parser = parse_subscription)]
-    pub subscription: Option<String>,
-
     /// Put VALUE where the manifests have ${NAME}; can be repeated.
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = parse_variable)]
     pub variables: Vec<(String, String)>,
@@ -65,7 +63,7 @@ pub struct Args {
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     pub output: Format,
 
-    /// Read Azure, with the credential of the AZURE_… variables, and print only what would change.
+    /// Read Azure with the credential below, and print only what would change.
     #[arg(long)]
     pub diff: bool,
 
@@ -77,13 +75,14 @@ pub struct Args {
     #[arg(long)]
     pub show_secrets: bool,
 
-    /// Where ARM is.
-    #[arg(long, env = "AZURE_RESOURCE_MANAGER_ENDPOINT", default_value = PUBLIC_CLOUD, value_parser = parse_endpoint)]
-    pub endpoint: String,
-}
+    /// The subscription to plan for, and the credential to read Azure with.
+    #[command(flatten)]
+    pub credential: Credential,
 
-/// ARM's address, unless another is given.
-const PUBLIC_CLOUD: &str = "https://management.azure.com";
+    /// The cloud.
+    #[command(flatten)]
+    pub azure: Azure,
+}
 
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -155,9 +154,7 @@ pub fn step(
 }
 
 /// Runs the tool.
-pub async fn run(mut args: Args) -> Result<ExitCode> {
-    // A variable that is set to nothing.
-    args.subscription = args.subscription.filter(|id| !id.is_empty());
+pub async fn run(args: Args) -> Result<ExitCode> {
     let (mut sources, mut problems) = input::read(&args.filenames, args.recursive);
     let variables: BTreeMap<String, String> = args.variables.iter().cloned().collect();
     sources.retain_mut(|source| {
@@ -175,10 +172,10 @@ pub async fn run(mut args: Args) -> Result<ExitCode> {
         problems.extend(places.map(|place| Problem::error(place, "there is no object in it")));
     }
     let mut plan = if args.diff {
-        diff::plan(&manifests, args.subscription.as_deref()).await?
+        diff::plan(&manifests, &args.credential, &args.azure).await?
     } else {
-        let plan = plan(&manifests, args.subscription.as_deref().unwrap_or(NIL));
-        if args.subscription.is_none() && !plan.requests.is_empty() {
+        let plan = plan(&manifests, args.credential.subscription.as_deref().unwrap_or(NIL));
+        if args.credential.subscription.is_none() && !plan.requests.is_empty() {
             let place = Place { file: "flotilla plan".into(), line: 0, column: 0 };
             let message = "the nil UUID stands for the subscription";
             problems.push(Problem::error(place, message).note().help("set --subscription or AZURE_SUBSCRIPTION_ID"));
@@ -203,7 +200,7 @@ fn print(out: Out<'_>, args: &Args, manifests: &Manifests, plan: &Plan) -> Resul
         Format::Json => output::json(out, &to_value(plan)),
         Format::Yaml => output::yaml(out, &to_value(plan)),
         Format::Text if args.diff => text::changes(out, plan, args.show_secrets),
-        Format::Text => text::requests(out, manifests, plan, &args.endpoint, args.show_secrets),
+        Format::Text => text::requests(out, manifests, plan, &args.azure.endpoint, args.show_secrets),
     }
 }
 
@@ -237,22 +234,7 @@ fn left_over(source: &Source) -> Option<Problem> {
 }
 
 fn parse_namespace(text: &str) -> Result<String, &'static str> {
-    metadata::namespace(text).map(|()| text.to_owned())
-}
-
-fn parse_subscription(text: &str) -> Result<String, &'static str> {
-    let fits = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    if fits { Ok(text.to_owned()) } else { Err("an id has letters, digits and - only") }
-}
-
-/// An empty variable is as good as none.
-fn parse_endpoint(text: &str) -> Result<String, &'static str> {
-    if text.is_empty() {
-        return Ok(PUBLIC_CLOUD.to_owned());
-    }
-    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    let fits = rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_graphic()));
-    if fits { Ok(text.to_owned()) } else { Err("an endpoint begins with https:// and has no blanks") }
+    names::namespace(text).map(|()| text.to_owned())
 }
 
 fn parse_variable(text: &str) -> Result<(String, String), String> {

@@ -1,7 +1,8 @@
 //! Logs, metrics and traces of one process.
 //!
-//! Metrics are served as Prometheus text; traces go to the OTLP endpoint that OpenTelemetry's own variables name, if any.
+//! Metrics are served as Prometheus text; traces go to the OTLP endpoint, if there is one.
 
+mod level;
 mod server;
 
 use std::io::IsTerminal as _;
@@ -9,29 +10,29 @@ use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result};
 use opentelemetry::trace::TracerProvider as _;
-use opentelemetry_otlp::SpanExporter;
+use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use prometheus::Registry;
+use tracing_subscriber::Layer as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer as _};
 
-use crate::args::{LogFormat, Member};
+use self::level::Level;
+use crate::args::{self, LogFormat, Member};
 
-/// Naming either turns traces on.
-const OTLP_ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
-
-/// What has to be flushed at the end.
+/// What is served, and what has to be flushed at the end.
 pub(crate) struct Telemetry {
     registry: Registry,
+    level: Level,
     meters: SdkMeterProvider,
     tracers: Option<SdkTracerProvider>,
 }
 
 /// Sets the process's log, meter and tracer up.
 pub(crate) fn init(service: &'static str, member: &Member) -> Result<Telemetry> {
+    let flags = &member.telemetry;
     let resource = Resource::builder()
         .with_service_name(service)
         .with_attribute(opentelemetry::KeyValue::new("service.instance.id", member.pod_name.clone()))
@@ -46,10 +47,9 @@ pub(crate) fn init(service: &'static str, member: &Member) -> Result<Telemetry> 
     let meters = SdkMeterProvider::builder().with_reader(exporter).with_resource(resource.clone()).build();
     opentelemetry::global::set_meter_provider(meters.clone());
 
-    let tracers = tracers(resource)?;
-    let filter = EnvFilter::try_new(&member.log_level)
-        .with_context(|| format!("--log-level {} is not a level or a filter", member.log_level))?;
-    let lines = match member.log_format {
+    let tracers = tracers(resource, flags)?;
+    let (filter, level) = level::new(&flags.log_level)?;
+    let lines = match flags.log_format {
         LogFormat::Text if std::io::stderr().is_terminal() => {
             tracing_subscriber::fmt::layer().with_writer(std::io::stderr).boxed()
         }
@@ -58,26 +58,29 @@ pub(crate) fn init(service: &'static str, member: &Member) -> Result<Telemetry> 
     };
     let spans = tracers.as_ref().map(|tracers| tracing_opentelemetry::layer().with_tracer(tracers.tracer(service)));
     tracing_subscriber::registry().with(filter).with(lines).with(spans).init();
-    Ok(Telemetry { registry, meters, tracers })
+    Ok(Telemetry { registry, level, meters, tracers })
 }
 
-fn tracers(resource: Resource) -> Result<Option<SdkTracerProvider>> {
-    if OTLP_ENDPOINTS.iter().all(|name| std::env::var_os(name).is_none_or(|value| value.is_empty())) {
-        return Ok(None);
-    }
-    let exporter = SpanExporter::builder().with_tonic().build().context("failed to set the OTLP exporter up")?;
+/// OpenTelemetry reads its other variables, such as those for headers and sampling.
+fn tracers(resource: Resource, flags: &args::Telemetry) -> Result<Option<SdkTracerProvider>> {
+    let Some(endpoint) = flags.otlp_traces_endpoint.as_ref().or(flags.otlp_endpoint.as_ref()) else { return Ok(None) };
+    let exporter = SpanExporter::builder()
+        .with_tonic()
+        .with_endpoint(endpoint)
+        .build()
+        .context("failed to set the OTLP exporter up")?;
     Ok(Some(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build()))
 }
 
 impl Telemetry {
-    /// Serves `/metrics`, `/healthz` and `/readyz` from now on; ready is asked for each time.
+    /// Serves `/metrics`, `/healthz`, `/readyz` and `/log-level` from now on; each request to `/readyz` asks `ready`.
     pub(crate) async fn serve(
         &self,
         address: Option<SocketAddr>,
         ready: impl Fn() -> bool + Clone + Send + Sync + 'static,
     ) -> Result<()> {
         match address {
-            Some(address) => server::start(address, self.registry.clone(), ready).await,
+            Some(address) => server::start(address, self.registry.clone(), self.level.clone(), ready).await,
             None => Ok(()),
         }
     }

@@ -11,12 +11,22 @@ pub(crate) async fn run(args: args::Worker) -> Result<()> {
     let telemetry = telemetry::init("flotilla-worker", &args.member)?;
     let shutdown = stop::on_signal()?;
     let kube = cluster::infer("worker", &args.member).await?;
-    let variable = |name: &str| std::env::var(name).ok();
-    let mut config = Config::from_env(kube, &args.member.namespace, &args.member.pod_name, variable)?;
-    config.tls = tls::read(&args.member.tls)?;
+    let config = config(&args, kube)?;
     let ready = config.ready.subscribe();
-    telemetry.serve(args.member.metrics_addr.0, move || *ready.borrow()).await?;
+    telemetry.serve(args.member.telemetry.metrics_addr.0, move || *ready.borrow()).await?;
     let ended = flotilla_worker::run(config, shutdown).await.context("worker ended");
     telemetry.flush().await;
     ended
+}
+
+fn config(args: &args::Worker, kube: kube::Config) -> Result<Config> {
+    let member = &args.member;
+    let credentials = args.credential.settings(args.azure.cloud()?)?;
+    let arm = args.azure.client(&member.pod_name);
+    let mut config = Config::new(kube, &member.namespace, &member.pod_name, arm, credentials);
+    config.engine.policy = args.reconcile.policy;
+    config.engine.resync = args.reconcile.period.0;
+    config.engine.namespaces = args.reconcile.namespaces();
+    config.tls = tls::read(&member.tls)?;
+    Ok(config)
 }

@@ -1,6 +1,5 @@
 //! Runs a worker: what is built, what is started, and how it stops.
 
-use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ use crate::fleet::lease::{Keeper, Timers};
 use crate::fleet::stream::{Reports, Stream};
 use crate::metrics;
 
-/// Everything that a worker is told.
+/// The settings of a worker.
 pub struct Config {
     /// How to reach the API server.
     pub kube: kube::Config,
@@ -63,83 +62,33 @@ impl std::fmt::Debug for Config {
 }
 
 impl Config {
-    /// Reads the environment variables of the operator's settings.
-    pub fn from_env(
+    /// A worker named `pod` of the operator in `namespace`, with the defaults of all that is not given.
+    pub fn new(
         kube: kube::Config,
         namespace: &str,
         pod: &str,
-        variable: impl Fn(&str) -> Option<String>,
-    ) -> anyhow::Result<Self> {
-        let set = |key: &str| variable(key).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
-        let resync = match set("AZURE_SYNC_PERIOD") {
-            None => SyncPeriod(Some(Duration::from_hours(1))),
-            Some(text) => text.parse().context("AZURE_SYNC_PERIOD can't be used")?,
-        };
-        let policy = match set("DEFAULT_RECONCILE_POLICY") {
-            None => Policy::Manage,
-            Some(text) => text.parse().context("DEFAULT_RECONCILE_POLICY can't be used")?,
-        };
-        let namespaces = set("AZURE_TARGET_NAMESPACES").unwrap_or_default();
-        let namespaces = namespaces.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned);
-        let arm = client::Options { pod: pod.to_owned(), ..client::Options::from_env(&variable)? };
-        Ok(Self {
+        arm: client::Options,
+        credentials: credentials::Settings,
+    ) -> Self {
+        Self {
             kube,
             pod: pod.to_owned(),
             timers: Timers::default(),
             engine: Settings {
                 installation: namespace.to_owned(),
-                policy,
-                resync: resync.0,
-                namespaces: namespaces.collect(),
+                policy: Policy::Manage,
+                resync: Some(Duration::from_hours(1)),
+                namespaces: Vec::new(),
             },
             budget: budget::Options { time_scale: arm.scale.factor(), ..budget::Options::default() },
-            arm,
+            arm: client::Options { pod: pod.to_owned(), ..arm },
             tls: None,
-            credentials: credentials::Settings::from_env(&variable)?,
+            credentials,
             stop_within: timing::STOP_WITHIN,
             ready: watch::Sender::new(false),
-        })
+        }
     }
 }
-
-/// How often an unchanged object is looked at; never if empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct SyncPeriod(Option<Duration>);
-
-impl FromStr for SyncPeriod {
-    type Err = BadPeriod;
-
-    /// As Go writes durations, `1h30m` or `500ms`, or `never`.
-    fn from_str(text: &str) -> Result<Self, BadPeriod> {
-        let bad = || BadPeriod(text.to_owned());
-        if text.eq_ignore_ascii_case("never") {
-            return Ok(Self(None));
-        }
-        let (mut rest, mut total) = (text, 0.0);
-        while !rest.is_empty() {
-            let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(bad)?;
-            let (number, tail) = rest.split_at(digits);
-            let unit_length = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-            let (unit, tail) = tail.split_at(unit_length);
-            let seconds = match unit {
-                "ms" => 0.001,
-                "s" => 1.0,
-                "m" => 60.0,
-                "h" => 3600.0,
-                _ => return Err(bad()),
-            };
-            total += number.parse::<f64>().map_err(|_| bad())? * seconds;
-            rest = tail;
-        }
-        let period = Duration::try_from_secs_f64(total).map_err(|_| bad())?;
-        if period.is_zero() { Err(bad()) } else { Ok(Self(Some(period))) }
-    }
-}
-
-/// The text is no period.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{0:?} is neither a duration like 1h30m nor never")]
-struct BadPeriod(String);
 
 /// Messages to the engine and to the leader that may wait. Each is a list or a batch, and both sides take them at once.
 const MAILBOX: usize = 256;
@@ -234,22 +183,4 @@ fn load(ctx: &Arc<Context>) -> Arc<dyn Fn() -> flotilla_proto::v1::LoadReport + 
         let held = ctx.shards.held();
         meter.lock().unwrap_or_else(PoisonError::into_inner).report(&mut ctx.records(), &held)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sync_periods_are_go_durations_or_never() {
-        let period = |text: &str| text.parse::<SyncPeriod>();
-        assert_eq!(period("1h"), Ok(SyncPeriod(Some(Duration::from_hours(1)))));
-        assert_eq!(period("1h30m"), Ok(SyncPeriod(Some(Duration::from_mins(90)))));
-        assert_eq!(period("3600000ms"), Ok(SyncPeriod(Some(Duration::from_hours(1)))));
-        assert_eq!(period("1.5s"), Ok(SyncPeriod(Some(Duration::from_millis(1500)))));
-        assert_eq!(period("never"), Ok(SyncPeriod(None)));
-        for bad in ["", "0s", "1", "h", "1d", "-1h"] {
-            assert!(period(bad).is_err(), "{bad}");
-        }
-    }
 }

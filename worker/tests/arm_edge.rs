@@ -17,7 +17,8 @@ use flotilla_armsim::{
     Method, Options,
 };
 use flotilla_worker::arm::client::Options as ClientOptions;
-use flotilla_worker::arm::credentials::Settings;
+use flotilla_worker::arm::credentials::{Own, Proof, Settings};
+use flotilla_worker::arm::identity::Cloud;
 use flotilla_worker::arm::operation::{self, Failure, Handle, Outcome, Start, Step};
 use flotilla_worker::arm::{Answer, Call, Client, Error, Identity, TimeScale, Verb};
 use flotilla_worker::budget::Priority;
@@ -52,7 +53,7 @@ impl FakeAzure {
             ..ClientOptions::default()
         })
         .unwrap();
-        let settings = settings(&sim, &[]);
+        let settings = settings(&sim, DEMO_CLIENT_SECRET);
         let identity = settings.global(&client).unwrap();
         Self { sim, client, settings, identity }
     }
@@ -143,17 +144,18 @@ enum End {
     Failed(Failure),
 }
 
-/// The operator's settings for `sim`, with some of them replaced.
-fn settings(sim: &Armsim, other: &[(&str, &str)]) -> Settings {
-    let mut variables = BTreeMap::from([
-        ("AZURE_SUBSCRIPTION_ID", DEMO_SUBSCRIPTION),
-        ("AZURE_TENANT_ID", DEMO_TENANT),
-        ("AZURE_CLIENT_ID", DEMO_CLIENT_ID),
-        ("AZURE_CLIENT_SECRET", DEMO_CLIENT_SECRET),
-        ("AZURE_RESOURCE_MANAGER_ENDPOINT", sim.endpoint()),
-        ("AZURE_RESOURCE_MANAGER_AUDIENCE", sim.endpoint()),
-        ("AZURE_AUTHORITY_HOST", sim.endpoint()),
-    ]);
-    variables.extend(other.iter().copied());
-    Settings::from_env(|key| variables.get(key).map(|value| (*value).to_owned())).unwrap()
+/// armsim as a cloud.
+fn cloud(sim: &Armsim) -> Cloud {
+    Cloud::new(sim.endpoint(), sim.endpoint(), sim.endpoint()).unwrap()
+}
+
+/// The operator's settings for `sim`, with a credential that has this secret.
+fn settings(sim: &Armsim, secret: &str) -> Settings {
+    let own = Own {
+        subscription: DEMO_SUBSCRIPTION.to_owned(),
+        tenant: DEMO_TENANT.to_owned(),
+        client_id: DEMO_CLIENT_ID.to_owned(),
+        proof: Proof::client_secret(secret),
+    };
+    Settings::new(cloud(sim), Some(own))
 }

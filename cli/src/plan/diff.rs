@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use flotilla_crds::Version;
-use flotilla_worker::arm::{Call, Client, Identity, client, credentials, error};
+use flotilla_worker::arm::{Call, Client, Identity, error};
 use flotilla_worker::budget::Priority;
 use serde_json::{Value, json};
 
@@ -16,6 +16,7 @@ use super::check::Checker;
 use super::manifest::Manifests;
 use super::planner::{Planner, Request, UNKNOWN};
 use super::{Plan, yaml};
+use crate::settings::{Azure, Credential};
 
 /// A read that Azure refuses for the moment is tried so often.
 const TRIES: u32 = 5;
@@ -60,16 +61,12 @@ impl Change {
 }
 
 /// Plans, reads Azure, and keeps the requests that would change something.
-pub async fn plan(manifests: &Manifests, subscription: Option<&str>) -> Result<Plan> {
-    let variable = |name: &str| std::env::var(name).ok();
-    let options = client::Options { pod: "plan".to_owned(), ..client::Options::from_env(variable)? };
-    let client = Client::new(&options).context("failed to make a client for ARM")?;
-    let settings = credentials::Settings::from_env(variable).context("the AZURE_… variables can't be used")?;
-    let identity = settings.global(&client).ok_or_else(|| {
+pub async fn plan(manifests: &Manifests, credential: &Credential, azure: &Azure) -> Result<Plan> {
+    let client = Client::new(&azure.client("plan")).context("failed to build the ARM client")?;
+    let identity = credential.settings(azure.cloud()?)?.global(&client).ok_or_else(|| {
         anyhow!("--diff needs a credential: set AZURE_TENANT_ID, AZURE_CLIENT_ID, AZURE_CLIENT_SECRET and AZURE_SUBSCRIPTION_ID")
     })?;
-    let subscription = subscription.unwrap_or(&identity.subscription).to_owned();
-    let mut planner = Planner::new(manifests, &subscription);
+    let mut planner = Planner::new(manifests, &identity.subscription);
     let mut checker = Checker::default();
     let mut plan = Plan::default();
     for index in super::ordered(manifests, &mut planner, &mut plan.problems) {

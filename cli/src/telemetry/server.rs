@@ -1,9 +1,10 @@
-//! The HTTP server that Prometheus and the kubelet ask.
+//! The HTTP server for Prometheus, the kubelet and whoever changes the log level.
 
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result};
 use axum::Router;
+use axum::extract::ConnectInfo;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -11,19 +12,35 @@ use axum::routing::get;
 use prometheus::{Encoder as _, Registry, TextEncoder};
 use tokio::net::TcpListener;
 
+use super::level::{self, Level};
+
 /// Binds at once, so that a taken port is an error at the start, and serves until the process ends.
 pub(super) async fn start(
     address: SocketAddr,
     registry: Registry,
+    level: Level,
     ready: impl Fn() -> bool + Clone + Send + Sync + 'static,
 ) -> Result<()> {
     let listener = TcpListener::bind(address).await.with_context(|| {
         format!("failed to serve metrics on {address}; choose another --metrics-addr, or 0 for none")
     })?;
-    let app = Router::new()
-        .route("/metrics", get(move || async move { metrics(&registry) }))
-        .route("/healthz", get(|| async { "ok" }))
-        .route("/readyz", get(move || async move { readiness(ready()) }));
+    let address = listener.local_addr().context("failed to read the address that metrics are served on")?;
+    tracing::info!(%address, "Serving metrics and health");
+    let present = level.clone();
+    let app =
+        Router::new()
+            .route("/metrics", get(move || async move { metrics(&registry) }))
+            .route("/healthz", get(|| async { "ok" }))
+            .route("/readyz", get(move || async move { readiness(ready()) }))
+            .route(
+                "/log-level",
+                get(move || async move { present.text() + "\n" }).put(
+                    move |ConnectInfo(peer): ConnectInfo<SocketAddr>, text: String| async move {
+                        change(&level, peer, &text)
+                    },
+                ),
+            )
+            .into_make_service_with_connect_info::<SocketAddr>();
     tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, app).await {
             tracing::error!(%error, "Metrics server ended");
@@ -43,4 +60,15 @@ fn metrics(registry: &Registry) -> Response {
 
 fn readiness(ready: bool) -> (StatusCode, &'static str) {
     if ready { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ready") }
+}
+
+fn change(level: &Level, peer: SocketAddr, text: &str) -> (StatusCode, String) {
+    if !level::may_change(peer.ip()) {
+        let why = "only clients on this host's loopback may change the log level: use kubectl port-forward\n";
+        return (StatusCode::FORBIDDEN, why.to_owned());
+    }
+    match level.set(text) {
+        Ok(()) => (StatusCode::OK, level.text() + "\n"),
+        Err(why) => (StatusCode::BAD_REQUEST, why + "\n"),
+    }
 }

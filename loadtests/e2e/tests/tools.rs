@@ -12,7 +12,8 @@ use flotilla_armsim::{
 use flotilla_crds::Catalog;
 use flotilla_testbed::control_plane::ControlPlane;
 use flotilla_worker::arm::client::Options as ClientOptions;
-use flotilla_worker::arm::credentials::Settings;
+use flotilla_worker::arm::credentials::{Own, Proof, Settings};
+use flotilla_worker::arm::identity::Cloud;
 use flotilla_worker::arm::{Call, Client};
 use flotilla_worker::budget::Priority;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -86,11 +87,17 @@ fn environment(sim: &Armsim) -> Vec<(String, String)> {
 }
 
 /// Sends the requests of a difference as a worker would.
-async fn apply(sim: &Armsim, environment: &[(String, String)], requests: &[Value]) {
+async fn apply(sim: &Armsim, requests: &[Value]) {
     let options = ClientOptions { ca_file: Some(sim.ca_pem_path().to_owned()), ..ClientOptions::default() };
     let client = Client::new(&options).unwrap();
-    let variable = |key: &str| environment.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
-    let identity = Settings::from_env(variable).unwrap().global(&client).unwrap();
+    let own = Own {
+        subscription: DEMO_SUBSCRIPTION.to_owned(),
+        tenant: DEMO_TENANT.to_owned(),
+        client_id: DEMO_CLIENT_ID.to_owned(),
+        proof: Proof::client_secret(DEMO_CLIENT_SECRET),
+    };
+    let cloud = Cloud::new(sim.endpoint(), sim.endpoint(), sim.endpoint()).unwrap();
+    let identity = Settings::new(cloud, Some(own)).global(&client).unwrap();
     for request in requests {
         let (id, version) = request["url"].as_str().unwrap().split_once("?api-version=").unwrap();
         if !request["body"].to_string().contains("<known after apply>") {
@@ -119,12 +126,12 @@ async fn difference_is_what_azure_lacks_or_has_otherwise() {
     assert_eq!((code, new.len()), (Some(2), 4));
     assert!(new.iter().all(|request| request["change"]["kind"] == "create"), "{new:?}");
     // The first time round nobody knows the identity's principal; then Azure says it.
-    apply(&sim, &environment, &new).await;
+    apply(&sim, &new).await;
     let (_, role) = differences(file, &environment).await;
     let role: Vec<Value> = role.into_iter().filter(|r| r["object"] == "RoleAssignment/default/reads").collect();
     let principal = role[0]["body"]["properties"]["principalId"].as_str().unwrap();
     assert!(principal.len() == 36, "{principal}");
-    apply(&sim, &environment, &role).await;
+    apply(&sim, &role).await;
     let mut state = differences(file, &environment).await;
     for _ in 0..100 {
         if state.0 == Some(0) {

@@ -1,7 +1,6 @@
 //! A coordinator and a worker in this process, against a real API server and armsim: objects become Ready and go again, and
 //! what that cost is counted from the audit log and from armsim's journal.
 
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -12,6 +11,9 @@ use flotilla_crds::Pattern;
 use flotilla_testbed::cluster::{Cluster, Ready, parse};
 use flotilla_testbed::control_plane::ControlPlane;
 use flotilla_testbed::control_plane::audit::Event;
+use flotilla_worker::arm::credentials::{Own, Proof, Settings};
+use flotilla_worker::arm::identity::Cloud;
+use flotilla_worker::arm::{TimeScale, client};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ObjectMeta, PostParams};
@@ -21,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 const PATTERN: &str = "resources.azure.com/*;managedidentity.azure.com/*;network.azure.com/VirtualNetwork*";
 const SOON: Duration = Duration::from_secs(30);
 /// Short, so that several periods pass within a test.
-const SYNC_PERIOD: &str = "2s";
+const SYNC_PERIOD: Duration = Duration::from_secs(2);
 
 /// A coordinator and a worker as tasks of this process, with a real API server and armsim.
 struct SmallFleet {
@@ -49,12 +51,13 @@ impl SmallFleet {
         let mut config = flotilla_coordinator::Config::new(kube.clone(), &operator, "coordinator-0", listen);
         config.crd_pattern = Pattern::parse(PATTERN)?;
         config.budget.time_scale = 60.0;
-        let environment = environment(&azure, &namespace, credential);
         if credential == Credential::OfTheNamespace {
             write_secret(control_plane, &namespace).await?;
         }
-        let worker =
-            flotilla_worker::Config::from_env(kube, &operator, "worker-0", |key| environment.get(key).cloned())?;
+        let mut worker =
+            flotilla_worker::Config::new(kube, &operator, "worker-0", arm(&azure), credentials(&azure, credential)?);
+        worker.engine.resync = Some(SYNC_PERIOD);
+        worker.engine.namespaces = vec![namespace.clone()];
         let stop = CancellationToken::new();
         let (coordinator_stop, worker_stop) = (stop.clone(), stop.clone());
         let coordinator = tokio::spawn(async move { Ok(Coordinator::new(config).run(coordinator_stop).await?) });
@@ -137,19 +140,19 @@ async fn write_secret(control_plane: &ControlPlane, namespace: &str) -> Result<(
     Ok(())
 }
 
-fn environment(azure: &Armsim, namespace: &str, credential: Credential) -> BTreeMap<String, String> {
-    let pairs = [
-        ("AZURE_RESOURCE_MANAGER_ENDPOINT", azure.endpoint().to_owned()),
-        ("AZURE_RESOURCE_MANAGER_AUDIENCE", azure.endpoint().to_owned()),
-        ("AZURE_AUTHORITY_HOST", azure.endpoint().to_owned()),
-        ("FLOTILLA_ARM_CA_FILE", azure.ca_pem_path().display().to_string()),
-        ("FLOTILLA_ARM_TIME_SCALE", "60".to_owned()),
-        ("AZURE_SYNC_PERIOD", SYNC_PERIOD.to_owned()),
-        ("AZURE_TARGET_NAMESPACES", namespace.to_owned()),
-    ];
-    let global = CREDENTIAL.into_iter().filter(|_| credential == Credential::Global);
-    let pairs = pairs.into_iter().chain(global.map(|(key, value)| (key, value.to_owned())));
-    pairs.map(|(key, value)| (key.to_owned(), value)).collect()
+fn arm(azure: &Armsim) -> client::Options {
+    let scale = TimeScale::new(60.0).unwrap_or_default();
+    client::Options { ca_file: Some(azure.ca_pem_path().to_owned()), scale, ..client::Options::default() }
+}
+
+fn credentials(azure: &Armsim, credential: Credential) -> Result<Settings> {
+    let own = (credential == Credential::Global).then(|| Own {
+        subscription: flotilla_armsim::DEMO_SUBSCRIPTION.to_owned(),
+        tenant: flotilla_armsim::DEMO_TENANT.to_owned(),
+        client_id: flotilla_armsim::DEMO_CLIENT_ID.to_owned(),
+        proof: Proof::client_secret(flotilla_armsim::DEMO_CLIENT_SECRET),
+    });
+    Ok(Settings::new(Cloud::new(azure.endpoint(), azure.endpoint(), azure.endpoint())?, own))
 }
 
 const GROUP: &str = "

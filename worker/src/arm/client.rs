@@ -57,27 +57,6 @@ impl Default for Options {
     }
 }
 
-impl Options {
-    /// Reads `FLOTILLA_ARM_CA_FILE`, `FLOTILLA_ARM_HTTP2`, `FLOTILLA_ARM_TIME_SCALE` and `POD_NAME`.
-    pub fn from_env(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
-        let set = |key: &str| variable(key).filter(|value| !value.trim().is_empty());
-        Ok(Self {
-            pod: set("POD_NAME").unwrap_or_else(|| "local".to_owned()),
-            ca_file: set("FLOTILLA_ARM_CA_FILE").map(PathBuf::from),
-            http2: match set("FLOTILLA_ARM_HTTP2") {
-                None => false,
-                Some(text) => text.parse().map_err(|_| ConfigError::Value {
-                    key: "FLOTILLA_ARM_HTTP2",
-                    value: text.clone(),
-                    wanted: "true or false",
-                })?,
-            },
-            scale: set("FLOTILLA_ARM_TIME_SCALE").map_or(Ok(TimeScale::REAL), |text| TimeScale::parse(&text))?,
-            ..Self::default()
-        })
-    }
-}
-
 /// The way to ARM, for all identities and clouds. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Client {

@@ -18,12 +18,27 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 
 use super::client::Client;
-use super::error::ConfigError;
 use super::identity::{Cloud, Identity, Origin};
+pub use super::token::Proof;
 use super::token::Tokens;
 
 /// Name of the Secret that holds a namespace's credential.
 pub const NAMESPACE_SECRET: &str = "aso-credential";
+/// Where the chart mounts the service account token that is exchanged with Entra.
+pub const TOKEN_FILE: &str = "/var/run/secrets/tokens/azure-identity";
+
+/// The operator's own credential.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// The subscription of what is created with it.
+    pub subscription: String,
+    /// The tenant; empty for a managed identity.
+    pub tenant: String,
+    /// The application or the user-assigned identity; empty for the machine's only managed identity.
+    pub client_id: String,
+    /// What proves it.
+    pub proof: Proof,
+}
 
 /// The operator's own settings.
 #[derive(Clone, Debug)]
@@ -39,22 +54,16 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Reads the `AZURE_…` variables.
-    pub fn from_env(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
-        let set = |key: &str| variable(key).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
-        let [endpoint, audience, authority] = Cloud::PUBLIC.map(str::to_owned);
-        let cloud = Arc::new(Cloud::new(
-            &set("AZURE_RESOURCE_MANAGER_ENDPOINT").unwrap_or(endpoint),
-            &set("AZURE_RESOURCE_MANAGER_AUDIENCE").unwrap_or(audience),
-            &set("AZURE_AUTHORITY_HOST").unwrap_or(authority),
-        )?);
-        Ok(Self {
-            global: format::global(set, &cloud)?,
-            cloud,
-            multi_cloud: variable("ALLOW_MULTI_ENV_MANAGEMENT")
-                .is_some_and(|text| text.trim().eq_ignore_ascii_case("true")),
-            trust: Duration::from_secs(10),
-        })
+    /// Settings for `cloud`. Without a credential of the operator's own, every namespace brings one.
+    pub fn new(cloud: Cloud, own: Option<Own>) -> Self {
+        let cloud = Arc::new(cloud);
+        let global = own.map(|own| format::own(own, &cloud));
+        Self { cloud, global, multi_cloud: false, trust: Duration::from_secs(10) }
+    }
+
+    /// The same settings, in which Secrets may name another cloud if `allowed`.
+    pub fn with_multiple_clouds(self, allowed: bool) -> Self {
+        Self { multi_cloud: allowed, ..self }
     }
 
     /// The operator's own identity, which needs no cluster; none if there is none.

@@ -27,8 +27,7 @@ impl Cloud {
     /// Both hosts must be https: one gets secrets, the other tokens.
     pub fn new(endpoint: &str, audience: &str, authority: &str) -> Result<Self, ConfigError> {
         let https = |key: &'static str, text: &str| {
-            let url = Url::parse(text.trim()).ok().filter(|url| url.scheme() == "https" && url.has_host());
-            url.ok_or_else(|| ConfigError::Value { key, value: text.to_owned(), wanted: "an https URL" })
+            https(text).ok_or_else(|| ConfigError::Value { key, value: text.to_owned(), wanted: "an https URL" })
         };
         Ok(Self {
             endpoint: https("AZURE_RESOURCE_MANAGER_ENDPOINT", endpoint)?,
@@ -60,6 +59,11 @@ impl Cloud {
             );
         url.scheme() == "https" && regional && url.port_or_known_default() == self.endpoint.port_or_known_default()
     }
+}
+
+/// The URL in `text`, if it is an https one with a host.
+pub fn https(text: &str) -> Option<Url> {
+    Url::parse(text.trim()).ok().filter(|url| url.scheme() == "https" && url.has_host())
 }
 
 /// Where a credential came from.

@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use super::error::ConfigError;
-
 /// Factor between ARM's seconds and ours; 1 for the real ARM.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimeScale(f64);
@@ -18,15 +16,6 @@ impl TimeScale {
     /// A factor that is finite and greater than zero.
     pub fn new(factor: f64) -> Option<Self> {
         (factor.is_finite() && factor > 0.0).then_some(Self(factor))
-    }
-
-    /// Reads the value of `FLOTILLA_ARM_TIME_SCALE`.
-    pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        text.trim().parse().ok().and_then(Self::new).ok_or_else(|| ConfigError::Value {
-            key: "FLOTILLA_ARM_TIME_SCALE",
-            value: text.to_owned(),
-            wanted: "a number greater than zero",
-        })
     }
 
     /// How many of ARM's seconds pass in one of ours.
@@ -52,14 +41,14 @@ mod tests {
 
     #[test]
     fn fifteen_seconds_of_a_sixtyfold_arm_are_a_quarter_of_ours() {
-        let scale = TimeScale::parse("60").unwrap();
+        let scale = TimeScale::new(60.0).unwrap();
         assert_eq!(scale.wait(Duration::from_secs(15)), Duration::from_millis(250));
     }
 
     #[test]
     fn nonsense_is_refused() {
-        for text in ["0", "-1", "fast", "", "NaN", "inf"] {
-            assert!(TimeScale::parse(text).is_err(), "{text}");
+        for factor in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(TimeScale::new(factor).is_none(), "{factor}");
         }
     }
 }

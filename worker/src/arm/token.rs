@@ -27,13 +27,23 @@ use super::scale::TimeScale;
 
 /// How a client proves who it is.
 #[derive(Clone)]
-pub(super) enum Proof {
+pub enum Proof {
     /// A client secret.
     ClientSecret(Secret),
     /// A service account token, projected into a file and exchanged.
-    WorkloadIdentity { token_file: PathBuf },
+    WorkloadIdentity {
+        /// The file with the token.
+        token_file: PathBuf,
+    },
     /// The identity of the machine.
     ManagedIdentity,
+}
+
+impl Proof {
+    /// A client secret.
+    pub fn client_secret(secret: impl Into<String>) -> Self {
+        Self::ClientSecret(Secret::new(secret.into()))
+    }
 }
 
 impl fmt::Debug for Proof {

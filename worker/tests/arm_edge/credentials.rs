@@ -134,7 +134,7 @@ async fn what_is_missing_is_named() {
     namespace.write("half", "team-secret").await;
     namespace.find_later(Some("half")).await.unwrap();
 
-    let none = settings(&namespace.azure.sim, &[("AZURE_SUBSCRIPTION_ID", "")]);
+    let none = Settings::new(cloud(&namespace.azure.sim), None);
     let resolver = Resolver::new(ControlPlane::shared().await.client(), namespace.azure.client.clone(), none);
     let error = resolver.for_object(&namespace.name, None).await.unwrap_err();
     assert!(error.message().contains("create Secret") && error.reason() == "SecretNotFound", "{}", error.message());

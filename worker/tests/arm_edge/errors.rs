@@ -54,7 +54,7 @@ async fn full_bucket_is_said_with_its_wait() {
 #[tokio::test]
 async fn wrong_secret_names_the_client_and_recovers_with_the_right_one() {
     let azure = FakeAzure::start().await;
-    let wrong = settings(&azure.sim, &[("AZURE_CLIENT_SECRET", "not-it")]).global(&azure.client).unwrap();
+    let wrong = settings(&azure.sim, "not-it").global(&azure.client).unwrap();
     let id = format!("/subscriptions/{DEMO_SUBSCRIPTION}/resourceGroups/x");
     for _ in 0..5 {
         let error = azure.client.send(&wrong, Call::get(&id, GROUPS, Priority::UserChange)).await.unwrap_err();

@@ -293,14 +293,3 @@ fn bodies_that_are_no_json_are_kept_as_text() {
     assert_eq!(json(b"{\"a\":1}"), serde_json::json!({"a": 1}));
     assert_eq!(json(b"<html>"), Value::String("<html>".to_owned()));
 }
-
-#[test]
-fn switches_are_read_strictly() {
-    let with = |key: &'static str, value: &'static str| {
-        Options::from_env(move |asked| (asked == key).then(|| value.to_owned()))
-    };
-    assert!(with("FLOTILLA_ARM_HTTP2", "true").unwrap().http2);
-    assert!(!with("FLOTILLA_ARM_HTTP2", "").unwrap().http2);
-    assert!(with("FLOTILLA_ARM_HTTP2", "yes please").is_err());
-    assert_eq!(with("FLOTILLA_ARM_TIME_SCALE", "60").unwrap().scale, TimeScale::new(60.0).unwrap());
-}

@@ -1,4 +1,4 @@
-//! Reads a credential from a Secret's keys or from the operator's variables, which have the same names.
+//! Reads a credential from a Secret's keys, whose names are those of the operator's own variables.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,9 +12,9 @@ use super::super::client::Client;
 use super::super::error::ConfigError;
 use super::super::identity::{Cloud, Identity, Origin};
 use super::super::token::{Proof, Tokens};
-use super::Error;
+use super::{Error, Own, TOKEN_FILE};
 
-/// What a Secret or the variables say.
+/// What a Secret or the operator's settings say.
 #[derive(Clone)]
 pub(super) struct Credential {
     pub(super) subscription: String,
@@ -47,9 +47,6 @@ impl fmt::Debug for Credential {
             .finish_non_exhaustive()
     }
 }
-
-/// Where the chart mounts the service account token that is exchanged with Entra.
-const TOKEN_FILE: &str = "/var/run/secrets/tokens/azure-identity";
 
 const SUBSCRIPTION: &str = "AZURE_SUBSCRIPTION_ID";
 const TENANT: &str = "AZURE_TENANT_ID";
@@ -134,36 +131,10 @@ fn named_cloud(
     })
 }
 
-/// Reads the operator's variables; none of them means that every namespace brings a credential.
-pub(super) fn global(
-    get: impl Fn(&str) -> Option<String>,
-    cloud: &Arc<Cloud>,
-) -> Result<Option<Credential>, ConfigError> {
-    let Some(subscription) = get(SUBSCRIPTION) else { return Ok(None) };
-    let (tenant, client_id) = (get(TENANT).unwrap_or_default(), get(CLIENT).unwrap_or_default());
-    let is_true = |key: &str| get(key).is_some_and(|text| text.eq_ignore_ascii_case("true"));
-    let refused =
-        |key: &'static str, wanted: &'static str| ConfigError::Value { key, value: "<hidden>".to_owned(), wanted };
-    let proof = if is_true("USE_WORKLOAD_IDENTITY_AUTH") {
-        let file = get("AZURE_FEDERATED_TOKEN_FILE").unwrap_or_else(|| TOKEN_FILE.to_owned());
-        Proof::WorkloadIdentity { token_file: PathBuf::from(file) }
-    } else if get(CERTIFICATE).is_some() {
-        return Err(refused(CERTIFICATE, "unset: certificates are not supported yet, give AZURE_CLIENT_SECRET"));
-    } else if get(FIRST_PARTY).is_some() {
-        return Err(refused(FIRST_PARTY, "unset: it is not supported yet, give AZURE_CLIENT_SECRET"));
-    } else if let Some(secret) = get(CLIENT_SECRET) {
-        Proof::ClientSecret(Hidden::new(secret))
-    } else {
-        Proof::ManagedIdentity
-    };
-    if !matches!(proof, Proof::ManagedIdentity) {
-        for (key, value) in [(TENANT, &tenant), (CLIENT, &client_id)] {
-            if value.is_empty() {
-                return Err(ConfigError::Value { key, value: String::new(), wanted: "set beside the subscription" });
-            }
-        }
-    }
-    Ok(Some(credential(subscription, tenant, client_id, cloud.clone(), proof)))
+/// The operator's own credential.
+pub(super) fn own(own: Own, cloud: &Arc<Cloud>) -> Credential {
+    let Own { subscription, tenant, client_id, proof } = own;
+    credential(subscription, tenant, client_id, cloud.clone(), proof)
 }
 
 fn credential(subscription: String, tenant: String, client_id: String, cloud: Arc<Cloud>, proof: Proof) -> Credential {
@@ -220,12 +191,6 @@ mod tests {
         scoped(secret, "team-a", "aso-credential", &public(), multi_cloud)
     }
 
-    fn variables(more: &[(&str, &str)]) -> Result<Option<Credential>, ConfigError> {
-        let all: BTreeMap<String, String> =
-            REQUIRED.iter().chain(more).map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        global(|key| all.get(key).filter(|value| !value.is_empty()).cloned(), &public())
-    }
-
     #[test]
     fn first_proof_that_is_there_is_taken() {
         for (keys, proof) in [
@@ -276,19 +241,6 @@ mod tests {
         ] {
             let error = parse(&secret(keys), multi_cloud).unwrap_err();
             assert!(error.to_string().contains(part), "{error}");
-        }
-    }
-
-    #[test]
-    fn operators_own_settings_follow_the_same_keys() {
-        let proof = |keys: &[(&str, &str)]| format!("{:?}", variables(keys).unwrap().unwrap().proof);
-        assert_eq!(proof(&[(CLIENT_SECRET, "s3cret")]), "ClientSecret");
-        assert_eq!(proof(&[("USE_WORKLOAD_IDENTITY_AUTH", "true"), (CLIENT_SECRET, "s3cret")]), "WorkloadIdentity");
-        assert_eq!(proof(&[(CLIENT, "")]), "ManagedIdentity");
-        assert!(variables(&[(SUBSCRIPTION, "")]).unwrap().is_none());
-        for keys in [&[(CERTIFICATE, "-----BEGIN")][..], &[(CLIENT_SECRET, "s3cret"), (TENANT, "")]] {
-            let error = variables(keys).unwrap_err().to_string();
-            assert!(!error.contains("BEGIN") && !error.contains("s3cret"), "{error}");
         }
     }
 
