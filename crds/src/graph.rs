@@ -19,10 +19,7 @@ impl Flags {
     pub const READ_ONLY: Self = Self(2);
     /// Never returned by a GET.
     pub const WRITE_ONLY: Self = Self(4);
-    /// Must be known when a deployment starts; of no meaning to us, kept because Azure says it.
-    pub const DEPLOY_TIME: Self = Self(8);
-    /// Part of the resource's identity.
-    pub const IDENTIFIER: Self = Self(16);
+    // 8 (must be known when a deployment starts) and 16 (part of the resource's identity) are Azure's too; nothing needs them.
     /// The string holds an ARM id, so the spec has a reference in its place.
     pub const REFERENCE: Self = Self(32);
     /// The value is a secret, so the spec names a key of a Secret.

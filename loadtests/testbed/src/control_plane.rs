@@ -180,11 +180,6 @@ impl ControlPlane {
         self.layout.api_server_url()
     }
 
-    /// etcd's address for clients.
-    pub fn etcd_url(&self) -> String {
-        self.layout.etcd_url()
-    }
-
     /// The API server's process id, while it runs.
     pub async fn api_server_id(&self) -> Option<u32> {
         self.api_server.lock().await.as_ref().map(Process::id)

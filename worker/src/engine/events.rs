@@ -13,6 +13,7 @@ use kube::api::DynamicObject;
 
 use super::cluster::Cluster;
 use super::condition::{Condition, Severity};
+use super::names;
 use super::object::Id;
 
 /// Kubernetes takes no longer notes.
@@ -77,7 +78,7 @@ impl Recorder {
                 resource_version: object.metadata.resource_version.clone(),
                 ..ObjectReference::default()
             }),
-            reporting_controller: Some("flotilla".into()),
+            reporting_controller: Some(names::REPORTER.into()),
             reporting_instance: Some(self.pod.to_string()),
             type_: Some(if condition.is_true() { "Normal" } else { "Warning" }.into()),
             ..Event::default()

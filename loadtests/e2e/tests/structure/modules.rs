@@ -24,11 +24,11 @@ pub(crate) fn siblings(src: &Path) -> Result<Vec<Graph>> {
         let children: Vec<String> = texts.keys().filter(inside).filter_map(|path| path.last().cloned()).collect();
         modules.insert(at.clone(), uses::read(text, at, &children));
     }
-    let tests: Vec<ModulePath> = modules
+    let excluded: Vec<ModulePath> = modules
         .iter()
         .flat_map(|(at, uses)| uses.tests.iter().map(|name| at.iter().chain([name]).cloned().collect()))
         .collect();
-    modules.retain(|at, _| !tests.iter().any(|test| at.starts_with(test)));
+    modules.retain(|at, _| !excluded.iter().any(|test| at.starts_with(test)));
 
     let mut graphs: BTreeMap<ModulePath, Graph> = BTreeMap::new();
     for (at, uses) in &modules {
@@ -72,7 +72,7 @@ fn read(folder: &Path, at: &mut ModulePath, texts: &mut BTreeMap<ModulePath, Str
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let own = at.is_empty() && (name == "lib" || name == "main");
             let module = at.iter().cloned().chain((!own).then_some(name)).collect();
-            texts.entry(module).or_insert_with(String::new).push_str(&fs::read_to_string(&path)?);
+            texts.entry(module).or_default().push_str(&fs::read_to_string(&path)?);
         }
     }
     Ok(())

@@ -55,7 +55,7 @@ impl Layout {
         self.directory.join("audit-policy.yaml")
     }
 
-    pub(super) fn etcd_url(&self) -> String {
+    fn etcd_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.etcd_client)
     }
 
