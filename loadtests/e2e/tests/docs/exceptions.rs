@@ -53,6 +53,13 @@ pub(crate) const LISTED: &[Listed] = &[
     listed("cargo test -p flotilla-crds -p flotilla", Instead::Targets),
     listed("FLOTILLA_TEST_SEEDS=1000 cargo test -p flotilla-crds --test properties", Instead::Targets),
     listed("FLOTILLA_TEST_SEEDS=8 cargo test -p flotilla-e2e --test crds across", Instead::Targets),
+    // Needs a pod; the program's own test changes the level over loopback (`cli/tests/log_level.rs`).
+    listed(
+        "kubectl -n flotilla-system port-forward pod/<pod> 8080\n\
+         curl -X PUT --data info,flotilla_worker=debug localhost:8080/log-level\n\
+         curl -X PUT --data info localhost:8080/log-level",
+        Instead::Nothing,
+    ),
     // Fetches and compiles what these tests need themselves.
     listed("scripts/setup", Instead::Syntax),
     // Planned.
