@@ -1,8 +1,7 @@
 //! `flotilla coordinator`.
 
 use anyhow::{Context as _, Result};
-use flotilla_coordinator::crd_install::Versions;
-use flotilla_coordinator::{Config, Coordinator};
+use flotilla_coordinator::{Config, Coordinator, Versions};
 
 use crate::args::{self, CrdManagement, CrdVersions};
 use crate::{cluster, stop, telemetry, tls};

@@ -24,6 +24,7 @@ mod regions;
 mod tests;
 
 pub use desk::{Desk, Outgoing, To};
-pub use ledger::{Grant, Ledger, Park};
+#[cfg(test)]
+pub(crate) use ledger::{Grant, Ledger};
 pub use metrics::Metrics;
 pub use options::Options;

@@ -1,21 +1,26 @@
 //! Installs CRDs and admission policies: the leader's work beside the fleet's.
 //!
 //! It keeps true that every kind of the pattern, and every kind of ours or of ASO's that is installed already, has this
-//! version's CRD. What is unchanged is told by a hash and the generation noted on the CRD, and costs no write. Nothing is ever
+//! version's CRD. A hash and the generation noted on the CRD tell what is unchanged, which costs no write. Nothing is ever
 //! deleted: a kind taken off the pattern keeps its CRD and its objects, and a version that is in use keeps being served.
 //!
 //! *Flow.* One list of metadata, the policies, then the CRDs, several at once. A CRD counts as installed when it is served;
-//! its kind is looked for from then on, whatever becomes of the others.
-//! *Caveats.* An object may be written through a version between our look at the objects and the write of the CRD that
-//! drops this version. So a kind that lost versions is looked at again soon after, and gets those back that are in use. A
-//! leader may end before it does so; the next one looks in its first pass, at every kind that may lack versions. (That costs half
+//! discovery looks for objects of its kind from then on, whatever becomes of the others.
+//! *Caveats.* An object may be written through a version between our inspection of the objects and the write of the CRD that
+//! drops this version. So a kind that lost versions is inspected again soon after, and gets those back that are in use. A
+//! leader may end before it does so; the next one inspects, in its first pass, every kind that may lack versions. (That costs half
 //! a second of the API server's CPU for 294 kinds without objects. It misses an api-version that is served only if the
 //! pattern names it and that was taken off the pattern just then.)
+//!
+//! [`Installer`] is the one type here with two rooms: this file makes the passes, `install` does one kind.
 
 mod conditions;
+mod error;
 mod foreign;
+mod inspection;
 mod install;
-mod look;
+mod news;
+mod outcome;
 mod pages;
 mod present;
 mod progress;
@@ -27,7 +32,7 @@ mod versions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use flotilla_crds::{Catalog, KindEntry, Pattern, UnknownVersion, admission};
+use flotilla_crds::{Catalog, KindEntry, Pattern, admission};
 use flotilla_proto::task::Process;
 use flotilla_proto::{kubernetes, names};
 use futures::{StreamExt, stream};
@@ -39,7 +44,10 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
-use self::look::{Look, Step};
+pub(crate) use self::error::Error;
+use self::inspection::{Inspection, Step};
+use self::news::News;
+use self::outcome::Outcome;
 use self::progress::Progress;
 use self::render::{hash, hashed, is_managed};
 use self::serving::Serving;
@@ -51,78 +59,15 @@ use crate::metrics::Metrics;
 const PASS_EVERY: Duration = Duration::from_mins(10);
 /// After a pass with failures, or one that dropped versions.
 const AGAIN_AFTER: Duration = Duration::from_secs(15);
-/// How often CRDs that others install are looked at.
-const LOOK_ON_EVERY: Duration = Duration::from_secs(30);
-/// How often objects of kinds that serve more than is asked for are looked at, whether they still use it.
-const LOOK_EVERY: Duration = Duration::from_hours(1);
-/// CRDs on their way at a time, from our look until they are served. An installation takes the API server's CPU, so more of
+/// How often the CRDs that others install are listed.
+const FOLLOW_EVERY: Duration = Duration::from_secs(30);
+/// How often the objects of kinds that serve more than is asked for are inspected, in case they no longer use it.
+const INSPECT_EVERY: Duration = Duration::from_hours(1);
+/// CRDs on their way at a time, from the first call until they are served. An installation takes the API server's CPU, so more of
 /// them take no less time, and the first are served later (docs/benchmarks.md).
 const AT_ONCE: usize = 32;
 /// Of them, those that are being printed and sent: each may take a few megabytes of ours.
 const SENDING: usize = 4;
-
-/// A kind or policy that could not be installed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The cluster did not say which CRDs it has.
-    #[error("failed to list CRDs")]
-    List(#[source] kubernetes::Error),
-    /// The catalog's entry could not be unpacked or printed.
-    #[error("failed to make the CRD {name}: {reason}")]
-    Render {
-        /// The CRD.
-        name: String,
-        /// Why.
-        reason: String,
-    },
-    /// The cluster did not say which CRDs it serves.
-    #[error("failed to ask which CRDs are served")]
-    Discover(#[source] kubernetes::Error),
-    /// The pattern names an api-version that the kind does not have.
-    #[error("failed to choose the versions of {name}")]
-    UnknownVersion {
-        /// The CRD.
-        name: String,
-        /// Which there are.
-        #[source]
-        source: UnknownVersion,
-    },
-    /// The API server accepted it and does not serve it, or not in every version.
-    #[error("{name} was accepted, but is not served: {why}")]
-    NotServed {
-        /// The CRD.
-        name: String,
-        /// What its status says.
-        why: String,
-    },
-    /// There is a CRD of this name that has nothing to do with ours. It is not touched.
-    #[error(
-        "the CRD {name} is somebody else's: it has versions that the kind does not have ({versions}), and its objects would \
-         lose data; take the kind off the CRD pattern, or delete this CRD if nobody needs it"
-    )]
-    Foreign {
-        /// The CRD.
-        name: String,
-        /// Its versions.
-        versions: String,
-    },
-    /// The API server refused it or was not reached.
-    #[error("failed to install {name}")]
-    Install {
-        /// The CRD or policy.
-        name: String,
-        /// Cause.
-        #[source]
-        source: kubernetes::Error,
-    },
-}
-
-impl Error {
-    /// Whether another pass may go well, with the pattern and the catalog as they are.
-    pub(crate) fn may_pass(&self) -> bool {
-        !matches!(self, Self::UnknownVersion { .. })
-    }
-}
 
 /// Installs while we lead.
 pub(crate) struct Installer {
@@ -135,22 +80,15 @@ pub(crate) struct Installer {
     pub(crate) process: Process,
 }
 
-/// What happened to a CRD or a policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    /// It was as it should be.
-    Unchanged,
-    /// It was written.
-    Written,
-}
-
 /// What an installer remembers from one pass to the next.
 #[derive(Default)]
 struct Memory {
-    /// CRDs whose objects are to be looked at in the next pass: versions were or may have been dropped, or no look was possible.
+    /// CRDs whose objects have to be inspected in the next pass: versions were or may have been dropped, or they could not be listed.
     again: BTreeSet<String>,
-    /// When all kinds that serve more than is asked for were last looked at.
-    looked: Option<Instant>,
+    /// When all kinds that serve more than is asked for were last inspected.
+    inspected: Option<Instant>,
+    /// Failures that were logged.
+    news: News,
 }
 
 impl Installer {
@@ -163,7 +101,7 @@ impl Installer {
                 Ok(0) if memory.again.is_empty() => PASS_EVERY,
                 Ok(_) => AGAIN_AFTER,
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "Did not install CRDs");
+                    tracing::warn!(error = &error as &dyn std::error::Error, "Failed to install CRDs");
                     AGAIN_AFTER
                 }
             };
@@ -171,8 +109,8 @@ impl Installer {
         }
     }
 
-    /// Looks at which CRDs there are, where somebody else installs them.
-    pub(crate) async fn look_on(self) {
+    /// Follows which CRDs exist, where somebody else installs them.
+    pub(crate) async fn follow(self) {
         loop {
             match self.existing().await {
                 Ok(existing) => {
@@ -184,10 +122,10 @@ impl Installer {
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "Did not look at the CRDs");
+                    tracing::warn!(error = &error as &dyn std::error::Error, "Failed to list the CRDs");
                 }
             }
-            tokio::time::sleep(LOOK_ON_EVERY).await;
+            tokio::time::sleep(FOLLOW_EVERY).await;
         }
     }
 
@@ -197,7 +135,7 @@ impl Installer {
         }
     }
 
-    /// One look at everything. Returns how many could not be installed and may be in another pass.
+    /// One pass over everything. Returns how many could not be installed and may be in another pass.
     async fn pass(&self, memory: &mut Memory) -> Result<usize, Error> {
         let existing = self.existing().await?;
         let serving =
@@ -214,39 +152,39 @@ impl Installer {
                 ours || self.pattern.matches(entry)
             })
             .collect();
-        let first_look = memory.looked.is_none();
-        let due = memory.looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY);
+        let first_pass = memory.inspected.is_none();
+        let due = memory.inspected.is_none_or(|inspected| inspected.elapsed() >= INSPECT_EVERY);
         if due {
-            memory.looked = Some(Instant::now());
+            memory.inspected = Some(Instant::now());
         }
         let again = std::mem::take(&mut memory.again);
-        let mut progress = Progress::begin(wanted.len(), first, self.metrics.clone());
+        let mut progress = Progress::begin(wanted.len(), first, &mut memory.news, self.metrics.clone());
         // They come first: an object may be created as soon as its CRD is there.
-        for result in self.policies(&wanted).await {
-            progress.policy(result);
+        for (name, result) in self.policies(&wanted).await {
+            progress.policy(&name, result);
         }
         let sending = Semaphore::new(SENDING);
         let mut steps = Vec::with_capacity(wanted.len());
         for &entry in &wanted {
             let name = entry.crd_name();
-            let looks_again = again.contains(&name) || first_look && self.may_lack_versions(entry);
-            let look = if looks_again { Look::Again } else { Look::when(due) };
+            let once_more = again.contains(&name) || first_pass && self.may_lack_versions(entry);
+            let inspection = if once_more { Inspection::Again } else { Inspection::when(due) };
             let (existing, serving, sending) = (existing.get(&name), &serving, &sending);
             steps.push(async move {
                 let permit = sending.acquire().await;
-                let done = self.install(entry, existing, look).await;
+                let done = self.install(entry, existing, inspection).await;
                 drop(permit);
                 let unserved = match &done {
                     Ok(done) if !serving.serves(&name, &done.serves).await => Some(self.why_unserved(&name).await),
                     _ => None,
                 };
-                let step = Step::after(&name, look, done, unserved);
+                let step = Step::after(&name, inspection, done, unserved);
                 (name, step)
             });
         }
         let mut steps = stream::iter(steps).buffer_unordered(AT_ONCE);
-        while let Some((name, Step { result, look_again })) = steps.next().await {
-            if look_again {
+        while let Some((name, Step { result, inspect_again })) = steps.next().await {
+            if inspect_again {
                 memory.again.insert(name.clone());
             }
             if progress.crd(&name, result) {
@@ -265,17 +203,16 @@ impl Installer {
     }
 
     /// Installs the admission policies of these kinds.
-    async fn policies(&self, wanted: &[&KindEntry]) -> Vec<Result<Outcome, Error>> {
+    async fn policies(&self, wanted: &[&KindEntry]) -> Vec<(String, Result<Outcome, Error>)> {
         let mut results = Vec::new();
         for policy in admission::policies(wanted.iter().copied()) {
             let policy = hashed(policy);
-            let name = policy["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            let name = policy["metadata"]["name"].as_str().unwrap_or_default();
             let kind = policy["kind"].as_str().unwrap_or_default();
-            let result = self.policy(kind, &name, &policy).await;
-            results.push(result.map_err(|source| {
-                let name = format!("{kind} {name}");
-                Error::Install { name, source: source.into() }
-            }));
+            let result = self.policy(kind, name, &policy).await;
+            let name = format!("{kind} {name}");
+            let failed = |source: kube::Error| Error::Install { name: name.clone(), source: source.into() };
+            results.push((name.clone(), result.map_err(failed)));
         }
         results
     }

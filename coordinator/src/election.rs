@@ -15,14 +15,15 @@ use flotilla_proto::Term;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-pub use elector::{Elector, Timers, Turn};
+pub use elector::Timers;
+pub(crate) use elector::{Elector, Turn};
 
 use crate::membership::Read;
 use crate::store::{Found, LeaderLease, Store, Version};
 
 /// A lease that was won.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub(crate) struct Held {
     /// The term that it began.
     pub term: Term,
     lease: LeaderLease,
@@ -32,7 +33,7 @@ pub struct Held {
 
 /// A coordinator that wants to lead.
 #[derive(Debug)]
-pub struct Campaign {
+pub(crate) struct Campaign {
     store: Arc<dyn Store>,
     timers: Timers,
     identity: String,
@@ -41,12 +42,12 @@ pub struct Campaign {
 
 impl Campaign {
     /// `identity` is unique per process; `address` is where workers find our gRPC server.
-    pub fn new(store: Arc<dyn Store>, timers: Timers, identity: String, address: String) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, timers: Timers, identity: String, address: String) -> Self {
         Self { store, timers, identity, address }
     }
 
     /// Waits until we lead. `saw` hears the address of whoever leads meanwhile.
-    pub async fn win(&self, saw: impl Fn(Option<String>)) -> Held {
+    pub(crate) async fn win(&self, saw: impl Fn(Option<String>)) -> Held {
         let mut elector = Elector::new(self.timers);
         loop {
             let wait = match self.try_win(&mut elector, &saw).await {
@@ -54,7 +55,10 @@ impl Campaign {
                 Ok(Err(wait)) => wait,
                 Err(error) if error.is_conflict() => self.timers.retry_every / 4,
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "Did not reach the leader's lease");
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "Failed to read or take the leader's lease"
+                    );
                     self.timers.retry_every
                 }
             };
@@ -94,7 +98,7 @@ impl Campaign {
     }
 
     /// Renews until told to stop or until the lease is lost. Says whether it is still ours.
-    pub async fn hold(&self, held: &mut Held, stop: &CancellationToken) -> bool {
+    pub(crate) async fn hold(&self, held: &mut Held, stop: &CancellationToken) -> bool {
         loop {
             let deadline = tokio::time::Instant::from_std(held.renewed + self.timers.renew_within);
             let next = tokio::time::Instant::now() + self.timers.retry_every;
@@ -124,7 +128,7 @@ impl Campaign {
             }
             Err(error) if error.is_conflict() => {}
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "Did not renew the leader's lease");
+                tracing::warn!(error = &error as &dyn std::error::Error, "Failed to renew the leader's lease");
                 return true;
             }
         }
@@ -136,14 +140,14 @@ impl Campaign {
             }
             Ok(_) => false,
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "Did not read the leader's lease");
+                tracing::warn!(error = &error as &dyn std::error::Error, "Failed to read the leader's lease");
                 true
             }
         }
     }
 
     /// Lets the lease go. Called when the leader's work has ended.
-    pub async fn vacate(&self, held: &Held) {
+    pub(crate) async fn vacate(&self, held: &Held) {
         let lease = LeaderLease { holder: None, ..held.lease.clone() };
         let mut vacated = self.store.put_leader(&lease, Some(&held.version)).await.map(|_| ());
         // A renewal that was under way when we stopped may have arrived.
@@ -156,7 +160,7 @@ impl Campaign {
         match vacated {
             Ok(()) => tracing::info!(term = %held.term, "Vacated the leader's lease"),
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "Did not vacate the leader's lease");
+                tracing::warn!(error = &error as &dyn std::error::Error, "Failed to vacate the leader's lease");
             }
         }
     }

@@ -9,6 +9,7 @@
 //! *Assumptions.* The store refuses a map or a lease whose version is not the one last read, so a deposed leader can change
 //! nothing. A worker obeys one stream at a time.
 
+mod holdings;
 mod message;
 mod settle;
 #[cfg(test)]
@@ -20,9 +21,9 @@ use std::time::{Duration, Instant};
 use flotilla_proto::v1::leader_message::Message as ToWorker;
 use flotilla_proto::{Epoch, Key, KeyRange, Term, WorkerId, timing, v1};
 
-pub use message::{Action, Event, Note, StreamId};
+pub(crate) use message::{Action, Event, Note, StreamId};
 
-use crate::handoff::{Do, Holding, Tenure};
+use crate::handoff::Tenure;
 use crate::load::Loads;
 use crate::membership::{Membership, State, Timers};
 use crate::shard_map::{Shard, ShardMap};
@@ -85,13 +86,13 @@ struct Peer {
 enum Fencing {
     /// Asked for, not yet answered.
     Asked,
-    /// Did not work; tried again with what the next read shows.
+    /// Failed; the leader retries with what the next read shows.
     Failed,
 }
 
 /// The leader's view of the fleet.
 #[derive(Clone, Debug)]
-pub struct Fleet {
+pub(crate) struct Fleet {
     settings: Settings,
     leader: String,
     map: ShardMap,
@@ -120,7 +121,7 @@ pub struct Fleet {
 
 impl Fleet {
     /// A new leader of this term with the map it found in the store, if any.
-    pub fn new(settings: Settings, leader: &str, term: Term, found: Option<ShardMap>, now: Instant) -> Self {
+    pub(crate) fn new(settings: Settings, leader: &str, term: Term, found: Option<ShardMap>, now: Instant) -> Self {
         let adopting = found.is_none();
         let mut map = found.unwrap_or_default();
         map.term = term;
@@ -148,7 +149,7 @@ impl Fleet {
     }
 
     /// Takes in one event and says what to do about it.
-    pub fn handle(&mut self, event: Event, now: Instant) -> Vec<Action> {
+    pub(crate) fn handle(&mut self, event: Event, now: Instant) -> Vec<Action> {
         let mut actions = Vec::new();
         match event {
             Event::Leases { leases, read } => {
@@ -209,127 +210,27 @@ impl Fleet {
     }
 
     /// The map as it is or will shortly be in the store.
-    pub fn map(&self) -> &ShardMap {
+    pub(crate) fn map(&self) -> &ShardMap {
         &self.map
     }
 
     /// All known workers with their states.
-    pub fn workers(&self, now: Instant) -> impl Iterator<Item = (&WorkerId, State)> {
+    pub(crate) fn workers(&self, now: Instant) -> impl Iterator<Item = (&WorkerId, State)> {
         self.members.states(now)
     }
 
     /// When a read of the leases could prove a worker silent: to be read then rather than at the next turn.
-    pub fn next_proof(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn next_proof(&self, now: Instant) -> Option<Instant> {
         self.members.next_proof(now)
     }
 
     /// Objects in a range as far as reported.
-    pub fn objects(&self, range: &KeyRange) -> f64 {
+    pub(crate) fn objects(&self, range: &KeyRange) -> f64 {
         self.loads.objects(range)
     }
 
     fn is_current(&self, worker: &WorkerId, stream: StreamId) -> bool {
         self.peers.get(worker).is_some_and(|peer| peer.stream == stream)
-    }
-
-    fn joined(
-        &mut self,
-        worker: &WorkerId,
-        stream: StreamId,
-        held: &[(KeyRange, Epoch)],
-        now: Instant,
-        actions: &mut Vec<Action>,
-    ) {
-        let peer = Peer { stream, leaving: false, joined: now, reported: false };
-        if let Some(old) = self.peers.insert(worker.clone(), peer) {
-            actions.push(Action::Close { worker: worker.clone(), stream: old.stream });
-        }
-        let heartbeat_seconds = u32::try_from(self.settings.heartbeat.as_secs().max(1)).unwrap_or(1);
-        let welcome = v1::Welcome { term: self.map.term.0, leader: self.leader.clone(), heartbeat_seconds };
-        actions.push(send(worker, stream, ToWorker::Welcome(welcome)));
-        actions.push(send(worker, stream, self.kinds()));
-        actions.push(Action::ReadLeases);
-        if self.adopting {
-            self.adopt(worker, held, now);
-        }
-        self.compare(worker, stream, held, now, actions);
-    }
-
-    /// A worker took its lease again after a fence, and had to give everything up for that.
-    fn emptied(&mut self, worker: WorkerId, now: Instant) {
-        for shard in self.map.owned_by(&worker) {
-            if let Some(tenure) = self.tenures.get_mut(&shard.range.start) {
-                tenure.owner_died(false, now);
-            }
-        }
-        self.excused.insert(worker);
-    }
-
-    /// Takes over what a worker holds where the map was lost.
-    fn adopt(&mut self, worker: &WorkerId, held: &[(KeyRange, Epoch)], now: Instant) {
-        for (range, epoch) in held {
-            if self.map.adopt(*range, worker, *epoch) {
-                self.version += 1;
-            }
-        }
-        let mut tenures = BTreeMap::new();
-        for shard in self.map.shards() {
-            let known = self.tenures.get(&shard.range.start).filter(|known| known.is_vacant() == shard.owner.is_none());
-            let found = || Tenure::found(shard.owner.is_some(), true, now);
-            tenures.insert(shard.range.start, known.cloned().unwrap_or_else(found));
-        }
-        self.tenures = tenures;
-    }
-
-    /// Compares what a worker says it holds with what the map gives it.
-    fn compare(
-        &mut self,
-        worker: &WorkerId,
-        stream: StreamId,
-        held: &[(KeyRange, Epoch)],
-        now: Instant,
-        actions: &mut Vec<Action>,
-    ) {
-        let deadline = self.revoke_deadline(now);
-        let mut revoke = Vec::new();
-        for shard in self.map.shards() {
-            if shard.owner.as_ref() != Some(worker) {
-                let strays = held.iter().filter_map(|(range, epoch)| Some((range.intersection(&shard.range)?, *epoch)));
-                for (range, epoch) in strays {
-                    actions.push(Action::Note(Note::Stray));
-                    revoke.push(wire(&range, shard.epoch.max(epoch)));
-                }
-                continue;
-            }
-            let Some(tenure) = self.tenures.get_mut(&shard.range.start) else { continue };
-            if tenure.hello(holding(&shard.range, held), deadline, now) == Do::Revoke {
-                revoke.push(wire(&shard.range, shard.epoch));
-            }
-        }
-        if !revoke.is_empty() {
-            actions.push(send(worker, stream, self.revoke(revoke)));
-        }
-    }
-
-    fn released(&mut self, worker: &WorkerId, shards: &[(KeyRange, Epoch)], now: Instant) {
-        for (range, epoch) in shards {
-            for shard in self.map.owned_by(worker).filter(|shard| shard.range.overlaps(range)) {
-                let Some(tenure) = self.tenures.get_mut(&shard.range.start) else { continue };
-                // An older epoch is the answer to an older question.
-                if *epoch < shard.epoch {
-                    continue;
-                }
-                if matches!(tenure, Tenure::Held | Tenure::Unconfirmed)
-                    && let Some(peer) = self.peers.get_mut(worker)
-                {
-                    // Nobody asked for this one.
-                    peer.leaving = true;
-                }
-                if range.covers(&shard.range) {
-                    tenure.released(now);
-                }
-            }
-        }
     }
 
     fn revoke_deadline(&self, now: Instant) -> Instant {
@@ -354,23 +255,4 @@ fn send(worker: &WorkerId, stream: StreamId, message: ToWorker) -> Action {
 
 fn wire(range: &KeyRange, epoch: Epoch) -> v1::Shard {
     v1::Shard { range: Some((*range).into()), epoch: epoch.0 }
-}
-
-/// How much of a range is covered by others.
-fn holding(range: &KeyRange, held: &[(KeyRange, Epoch)]) -> Holding {
-    let mut parts: Vec<KeyRange> = held.iter().filter_map(|(other, _)| other.intersection(range)).collect();
-    if parts.is_empty() {
-        return Holding::Nothing;
-    }
-    parts.sort_by_key(|part| part.start);
-    let mut covered = Some(range.start);
-    for part in parts {
-        match covered {
-            Some(until) if part.start <= until => covered = part.end.map(|end| end.max(until)),
-            Some(_) => return Holding::Part,
-            None => break,
-        }
-    }
-    let whole = covered.is_none_or(|until| range.end.is_some_and(|end| until >= end));
-    if whole { Holding::All } else { Holding::Part }
 }

@@ -9,7 +9,7 @@ use flotilla_proto::WorkerId;
 
 /// Where a shard stands between two owners.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tenure {
+pub(crate) enum Tenure {
     /// The map names an owner that this leader has not heard yet.
     Unconfirmed,
     /// Its owner holds it, or will as soon as the grant reaches it.
@@ -22,7 +22,7 @@ pub enum Tenure {
 
 /// A revoke under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Revoking {
+pub(crate) struct Revoking {
     /// Who gets it next; None where that is decided when it is free.
     pub to: Option<WorkerId>,
     /// When the revoke was first asked for.
@@ -35,7 +35,7 @@ pub struct Revoking {
 
 /// Why nobody holds a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Vacancy {
+pub(crate) struct Vacancy {
     /// The former owner did not acknowledge, so the next one reads before it writes.
     pub unclean: bool,
     /// Who was to get it.
@@ -48,7 +48,7 @@ pub struct Vacancy {
 
 /// Why a shard changes hands. A closed set: it is a metric's label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
+pub(crate) enum Reason {
     /// Nobody ever had it.
     Unowned,
     /// Its owner's lease ran out.
@@ -63,7 +63,7 @@ pub enum Reason {
 
 impl Reason {
     /// The word used in logs, on the debug page and as a label.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Reason::Unowned => "unowned",
             Reason::LeaseExpired => "lease expired",
@@ -82,7 +82,7 @@ impl std::fmt::Display for Reason {
 
 /// What a worker's Hello says about a shard that the map gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holding {
+pub(crate) enum Holding {
     /// It holds every key of it.
     All,
     /// It holds some of its keys.
@@ -93,7 +93,7 @@ pub enum Holding {
 
 /// What the leader has to do after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Do {
+pub(crate) enum Do {
     /// Nothing.
     Nothing,
     /// Send Revoke to the owner.
@@ -104,7 +104,7 @@ pub enum Do {
 
 impl Tenure {
     /// A shard as a new leader finds it: `owned` says whether the map names an owner, `ever` whether it ever had one.
-    pub fn found(owned: bool, ever: bool, now: Instant) -> Self {
+    pub(crate) fn found(owned: bool, ever: bool, now: Instant) -> Self {
         if owned {
             return Tenure::Unconfirmed;
         }
@@ -112,7 +112,7 @@ impl Tenure {
     }
 
     /// The owner says what it holds on a new stream; what an older stream still carried is void.
-    pub fn hello(&mut self, holding: Holding, deadline: Instant, now: Instant) -> Do {
+    pub(crate) fn hello(&mut self, holding: Holding, deadline: Instant, now: Instant) -> Do {
         match (&*self, holding) {
             (Tenure::Vacant(_), _) => Do::Nothing,
             (Tenure::Unconfirmed | Tenure::Held, Holding::All) => {
@@ -133,7 +133,7 @@ impl Tenure {
     }
 
     /// Asks the owner to give the shard up. A revoke under way only gets another destination.
-    pub fn revoke(&mut self, to: Option<WorkerId>, deadline: Instant, now: Instant) -> Do {
+    pub(crate) fn revoke(&mut self, to: Option<WorkerId>, deadline: Instant, now: Instant) -> Do {
         match self {
             Tenure::Vacant(vacancy) => vacancy.to = to,
             Tenure::Revoking(revoking) => revoking.to = to,
@@ -146,7 +146,7 @@ impl Tenure {
     }
 
     /// The owner gave it up: asked to, or because it stops.
-    pub fn released(&mut self, now: Instant) -> bool {
+    pub(crate) fn released(&mut self, now: Instant) -> bool {
         let vacant = match self {
             Tenure::Vacant(_) => return false,
             Tenure::Revoking(revoking) => Self::vacant(false, revoking.to.clone(), Reason::Balance, revoking.since),
@@ -157,7 +157,7 @@ impl Tenure {
     }
 
     /// The owner surely writes no more. `clean` if it let its lease go itself, after its work had ended.
-    pub fn owner_died(&mut self, clean: bool, since: Instant) -> bool {
+    pub(crate) fn owner_died(&mut self, clean: bool, since: Instant) -> bool {
         if matches!(self, Tenure::Vacant(_)) {
             return false;
         }
@@ -171,7 +171,7 @@ impl Tenure {
     }
 
     /// Time passed.
-    pub fn tick(&mut self, now: Instant) -> Do {
+    pub(crate) fn tick(&mut self, now: Instant) -> Do {
         match self {
             Tenure::Revoking(revoking) if !revoking.fenced && now >= revoking.deadline => {
                 revoking.fenced = true;
@@ -182,7 +182,7 @@ impl Tenure {
     }
 
     /// Whether it may be granted now.
-    pub fn is_vacant(&self) -> bool {
+    pub(crate) fn is_vacant(&self) -> bool {
         matches!(self, Tenure::Vacant(_))
     }
 

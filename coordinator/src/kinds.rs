@@ -113,7 +113,7 @@ impl Discovery {
                         if !std::mem::replace(&mut complained, true) {
                             tracing::warn!(
                                 error = &kubernetes::Error::from(error) as &dyn std::error::Error,
-                                "API server's metrics can't be read; first objects of a kind are found more slowly"
+                                "Failed to read the API server's metrics; new kinds are found more slowly"
                             );
                         }
                         self.metrics.kind_check("no_metrics");
@@ -181,13 +181,13 @@ impl Discovery {
         self.metrics.kind_check(cause.as_str());
         match self.has_objects(kind).await {
             Ok(true) => {
-                tracing::info!(%kind, cause = cause.as_str(), "Kind has its first object");
+                tracing::info!(%kind, cause = cause.as_str(), "Found the first object of a kind");
                 self.kinds.send_if_modified(|kinds| kinds.insert(kind.clone()));
             }
             Ok(false) => {}
             Err(error) => {
                 let error = kubernetes::Error::from(error);
-                tracing::debug!(%kind, error = &error as &dyn std::error::Error, "Did not list a kind");
+                tracing::debug!(%kind, error = &error as &dyn std::error::Error, "Failed to list a kind");
             }
         }
     }
@@ -208,7 +208,7 @@ impl Discovery {
                 Err(_) => false,
             };
             if gone && !self.reported.borrow().contains(&kind) {
-                tracing::info!(%kind, "Kind has no objects any more");
+                tracing::info!(%kind, "Kind has no more objects");
                 last_reported.remove(&kind);
                 self.kinds.send_if_modified(|kinds| kinds.remove(&kind));
             }

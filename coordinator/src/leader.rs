@@ -3,89 +3,32 @@
 //! It keeps true that all decisions are taken in one place, one after the other. Calls to the store run beside the loop and
 //! come back as events. The loop ends when it is told to, or when the store shows that somebody else leads.
 
+mod context;
 mod peers;
 mod saving;
+mod vacant;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flotilla_proto::v1::leader_message::Message as ToWorker;
 use flotilla_proto::v1::worker_message::Message as FromWorker;
 use flotilla_proto::{GroupKind, Term, WorkerId, v1};
-use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::context::{Context, Error, Inputs, Outputs};
 use self::peers::Peers;
 use self::saving::{MapWriter, Wrote};
+use self::vacant::VacantLeases;
 use crate::budget;
-use crate::fleet::{Action, Event, Fleet, Settings};
+use crate::fleet::{Action, Event, Fleet, StreamId};
 use crate::membership::{LeaseSeen, Read, State};
-use crate::metrics::Metrics;
 use crate::server::{Incoming, ranges};
 use crate::shard_map::ShardMap;
-use crate::store::{self, Store, Version};
+use crate::store::{self, Version};
 use crate::wake::{Interests, ObjectName};
-
-/// What a term needs from outside.
-#[derive(Clone, Debug)]
-pub(crate) struct Context {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) settings: Settings,
-    pub(crate) budget: budget::Options,
-    /// How often the workers' leases are read.
-    pub(crate) read_leases_every: Duration,
-    /// How long the lease of a worker that has gone is kept.
-    pub(crate) keep_leases_for: Duration,
-    /// Our name in Welcome and on fenced leases.
-    pub(crate) identity: String,
-    pub(crate) metrics: Metrics,
-    pub(crate) budget_metrics: budget::Metrics,
-}
-
-/// What comes in beside the workers' messages.
-#[derive(Debug)]
-pub(crate) struct Inputs {
-    pub(crate) incoming: mpsc::Receiver<Incoming>,
-    /// Kinds that have objects, from discovery.
-    pub(crate) kinds: watch::Receiver<BTreeSet<GroupKind>>,
-    /// Namespaces that exist, by hash.
-    pub(crate) namespaces: watch::Receiver<BTreeSet<u64>>,
-    /// Secrets and ConfigMaps that changed.
-    pub(crate) changed: mpsc::Receiver<ObjectName>,
-}
-
-/// What others hear of the term.
-#[derive(Debug)]
-pub(crate) struct Outputs {
-    /// Kinds that workers report objects of.
-    pub(crate) reported: watch::Sender<BTreeSet<GroupKind>>,
-    /// Which core kinds somebody waits for.
-    pub(crate) wanted: watch::Sender<Wanted>,
-}
-
-/// Which core kinds somebody waits for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    pub(crate) secrets: bool,
-    pub(crate) config_maps: bool,
-}
-
-/// Why a term ended early.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    /// Another leader wrote the map.
-    #[error("another leader of term {term} wrote the shard map")]
-    Superseded {
-        /// Its term.
-        term: Term,
-    },
-    /// The map could not be read at the start.
-    #[error("failed to begin a term")]
-    Begin(#[source] store::Error),
-}
 
 /// The answer of a call that ran beside the loop.
 enum Done {
@@ -108,8 +51,7 @@ pub(crate) struct Leader {
     reading: bool,
     read_again: bool,
     reported: BTreeMap<WorkerId, BTreeSet<GroupKind>>,
-    /// Leases that nobody holds, with the version seen and since when.
-    vacant: BTreeMap<String, (String, Instant)>,
+    vacant: VacantLeases,
     live: BTreeSet<WorkerId>,
 }
 
@@ -127,7 +69,7 @@ impl Leader {
             Err(error) => {
                 tracing::error!(
                     error = &error as &dyn std::error::Error,
-                    "Shard map can't be read; it is made again from what workers hold"
+                    "Failed to read the shard map; rebuilding it from what workers hold"
                 );
                 None
             }
@@ -147,7 +89,7 @@ impl Leader {
             reading: false,
             read_again: false,
             reported: BTreeMap::new(),
-            vacant: BTreeMap::new(),
+            vacant: VacantLeases::default(),
             live: BTreeSet::new(),
             context,
         };
@@ -223,7 +165,7 @@ impl Leader {
         }
     }
 
-    fn said(&mut self, worker: WorkerId, stream: crate::fleet::StreamId, message: FromWorker) {
+    fn said(&mut self, worker: WorkerId, stream: StreamId, message: FromWorker) {
         match message {
             FromWorker::Released(released) => {
                 self.handle(Event::Released { worker, stream, shards: ranges(&released.shards) });
@@ -283,7 +225,7 @@ impl Leader {
                         self.report();
                     }
                     Err(error) => {
-                        tracing::warn!(error = &error as &dyn std::error::Error, "Did not read the workers' leases");
+                        tracing::warn!(error = &error as &dyn std::error::Error, "Failed to read the workers' leases");
                         self.handle(Event::Tick);
                     }
                 }
@@ -293,7 +235,7 @@ impl Leader {
             }
             Done::Fenced { worker, result } => {
                 if let Err(error) = &result {
-                    tracing::warn!(%worker, error = error as &dyn std::error::Error, "Did not fence a lease");
+                    tracing::warn!(%worker, error = error as &dyn std::error::Error, "Failed to fence a worker's lease");
                 } else {
                     tracing::warn!(%worker, "Fenced a worker's lease");
                 }
@@ -330,22 +272,13 @@ impl Leader {
         });
     }
 
-    /// Removes leases that nobody has held for long: pods have new names, and their leases would pile up.
+    /// Removes leases that nobody has held for long.
     fn forget_leases(&mut self, leases: &[LeaseSeen], now: Instant) {
-        let vacant = leases.iter().filter(|lease| lease.holder.is_none());
-        let seen = vacant.map(|lease| match self.vacant.get(&lease.pod) {
-            Some((version, since)) if *version == lease.version => (lease.pod.clone(), (version.clone(), *since)),
-            _ => (lease.pod.clone(), (lease.version.clone(), now)),
-        });
-        let seen: BTreeMap<String, (String, Instant)> = seen.collect();
-        self.vacant = seen;
-        let keep = self.context.keep_leases_for;
-        let old: Vec<_> = self.vacant.extract_if(.., |_, (_, since)| now >= *since + keep).collect();
-        for (pod, (version, _)) in old {
+        for (pod, version) in self.vacant.overdue(leases, self.context.keep_leases_for, now) {
             let store = self.context.store.clone();
             self.calls.spawn(async move {
                 if let Err(error) = store.forget(&pod, &Version(version)).await {
-                    tracing::debug!(%pod, error = &error as &dyn std::error::Error, "Did not delete an old lease");
+                    tracing::debug!(%pod, error = &error as &dyn std::error::Error, "Failed to delete an old lease");
                 }
                 Done::Forgot
             });
@@ -390,10 +323,7 @@ impl Leader {
     }
 
     fn tell_wanted(&mut self) {
-        let wanted = Wanted {
-            secrets: self.interests.wants_core("Secret"),
-            config_maps: self.interests.wants_core("ConfigMap"),
-        };
+        let wanted = self.interests.wanted();
         self.outputs.wanted.send_if_modified(|known| std::mem::replace(known, wanted) != wanted);
     }
 
@@ -419,9 +349,9 @@ impl Leader {
     }
 
     /// Sends to a worker, on this stream only if one is named. One that does not read is cut off.
-    fn send(&mut self, worker: &WorkerId, stream: Option<crate::fleet::StreamId>, message: ToWorker) {
+    fn send(&mut self, worker: &WorkerId, stream: Option<StreamId>, message: ToWorker) {
         if let Some(stream) = self.peers.send(worker, stream, message) {
-            tracing::warn!(%worker, "Ended the stream of a worker that does not read");
+            tracing::warn!(%worker, "Ended the stream of a worker that does not read its messages");
             self.context.metrics.slow_stream();
             self.interests.forget(worker);
             self.handle(Event::Left { worker: worker.clone(), stream });

@@ -4,25 +4,35 @@
 //! [`placement`] and [`handoff`]; [`budget`] and [`wake`] stand beside it. Around it are [`store`], [`election`], the gRPC
 //! server and the leader's loop, put together in [`Coordinator::run`].
 
-pub mod budget;
-pub mod config;
-pub mod crd_install;
-pub mod election;
-pub mod fleet;
-pub mod handoff;
+mod budget;
+mod config;
+mod crd_install;
+mod election;
+mod fleet;
+mod handoff;
 mod installed;
-pub mod kinds;
+mod kinds;
 mod leader;
-pub mod load;
-pub mod membership;
-pub mod metrics;
-pub mod placement;
+mod load;
+mod membership;
+mod metrics;
+mod placement;
 mod run;
 mod server;
-pub mod shard_map;
-pub mod store;
-pub mod wake;
+mod shard_map;
+mod store;
+mod wake;
 mod watches;
 
+pub use budget::{Desk as BudgetDesk, Metrics as BudgetMetrics, Options as BudgetOptions, Outgoing, To as Recipient};
 pub use config::Config;
-pub use run::{Coordinator, Error, Role, run};
+pub use crd_install::Versions;
+pub use election::Timers as ElectionTimers;
+pub use fleet::Settings as FleetSettings;
+pub use kinds::Settings as DiscoverySettings;
+pub use membership::{LeaseSeen, Timers as LeaseTimers};
+pub use run::{Coordinator, Error, Role};
+pub use shard_map::{Shard, ShardMap};
+pub use store::{
+    Error as StoreError, Found, Kubernetes as KubernetesStore, LeaderLease, Store, Version as StoreVersion,
+};

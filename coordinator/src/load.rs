@@ -12,13 +12,13 @@ use flotilla_proto::{Key, KeyRange, v1};
 const OBJECTS_PER_RECONCILE_RATE: f64 = 50.0;
 /// Cost of a namespace without objects, in objects: enough to spread namespaces before any load is known, and soon
 /// outweighed when there is.
-pub const EMPTY_NAMESPACE: f64 = 0.01;
+pub(crate) const EMPTY_NAMESPACE: f64 = 0.01;
 /// How much of a new rate counts against the ones before, so that a short burst does not move shards about.
 const SMOOTHING: f64 = 0.3;
 
 /// A place where a shard could be cut, with the cost that would be on its left.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cut {
+pub(crate) struct Cut {
     /// First key on the right.
     pub key: Key,
     /// Cost from the shard's start to here.
@@ -27,7 +27,7 @@ pub struct Cut {
 
 impl Cut {
     /// Whether it leaves whole namespaces on both sides.
-    pub fn is_between_namespaces(&self) -> bool {
+    pub(crate) fn is_between_namespaces(&self) -> bool {
         (self.key.kind, self.key.uid) == (0, 0)
     }
 }
@@ -69,19 +69,19 @@ impl Piece {
 
 /// All reports, by range.
 #[derive(Clone, Debug, Default)]
-pub struct Loads {
+pub(crate) struct Loads {
     pieces: BTreeMap<Key, Piece>,
     namespaces: BTreeSet<u64>,
 }
 
 impl Loads {
     /// The namespaces that exist, by their hashes.
-    pub fn set_namespaces(&mut self, namespaces: BTreeSet<u64>) {
+    pub(crate) fn set_namespaces(&mut self, namespaces: BTreeSet<u64>) {
         self.namespaces = namespaces;
     }
 
     /// Takes in a report about one range. It replaces what was known about these keys.
-    pub fn report(&mut self, range: KeyRange, load: &v1::ShardLoad) {
+    pub(crate) fn report(&mut self, range: KeyRange, load: &v1::ShardLoad) {
         if range.is_empty() {
             return;
         }
@@ -126,18 +126,18 @@ impl Loads {
     }
 
     /// What a range costs.
-    pub fn cost(&self, range: &KeyRange) -> f64 {
+    pub(crate) fn cost(&self, range: &KeyRange) -> f64 {
         let reported: f64 = self.overlapping(range).map(|piece| piece.cost(piece.objects_in(range))).sum();
         reported + as_cost(self.namespaces_in(range).count() as u64) * EMPTY_NAMESPACE
     }
 
     /// Objects in a range, as far as known.
-    pub fn objects(&self, range: &KeyRange) -> f64 {
+    pub(crate) fn objects(&self, range: &KeyRange) -> f64 {
         self.overlapping(range).map(|piece| piece.objects_in(range)).sum()
     }
 
     /// Where a range could be cut, in order, each with the cost on its left.
-    pub fn cuts(&self, range: &KeyRange) -> Vec<Cut> {
+    pub(crate) fn cuts(&self, range: &KeyRange) -> Vec<Cut> {
         let offered = self
             .overlapping(range)
             .flat_map(|piece| piece.cuts.iter().map(|(key, _)| *key).chain([piece.range.start]).chain(piece.range.end));

@@ -20,7 +20,7 @@ pub struct Timers {
 
 /// What a worker is fit for, from nothing to everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum State {
+pub(crate) enum State {
     /// Surely writes no more: its shards may be given to others.
     Dead,
     /// Not seen for a while: keeps its shards and gets no more.
@@ -46,7 +46,7 @@ pub struct LeaseSeen {
 
 /// When a read of the leases began and ended, on our clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Read {
+pub(crate) struct Read {
     /// Before the request was sent: what it shows is not older.
     pub began: Instant,
     /// After the answer came: what it shows is not newer.
@@ -77,7 +77,7 @@ struct Member {
 
 /// The fleet's workers and what is known of their leases.
 #[derive(Clone, Debug)]
-pub struct Membership {
+pub(crate) struct Membership {
     timers: Timers,
     members: BTreeMap<WorkerId, Member>,
     /// The end of the first read, from when a worker counts that was never seen.
@@ -86,18 +86,18 @@ pub struct Membership {
 
 impl Membership {
     /// Nobody known yet.
-    pub fn new(timers: Timers) -> Self {
+    pub(crate) fn new(timers: Timers) -> Self {
         Self { timers, members: BTreeMap::new(), first_read: None }
     }
 
     /// Whether the leases were read at least once.
-    pub fn has_read(&self) -> bool {
+    pub(crate) fn has_read(&self) -> bool {
         self.first_read.is_some()
     }
 
     /// Takes in one consistent read of all workers' leases. `expected` are workers that own shards, so that one without
     /// a lease is noticed too. Returns workers that took their lease again after it had been fenced: they hold nothing.
-    pub fn observe<'a>(
+    pub(crate) fn observe<'a>(
         &mut self,
         leases: &[LeaseSeen],
         read: Read,
@@ -158,14 +158,14 @@ impl Membership {
     }
 
     /// The fence succeeded: the lease can't be renewed under the version we saw.
-    pub fn fenced(&mut self, worker: &WorkerId) {
+    pub(crate) fn fenced(&mut self, worker: &WorkerId) {
         if let Some(member) = self.members.get_mut(worker) {
             member.lease = Lease::Fenced;
         }
     }
 
     /// The lease version to fence, for a worker whose time has run out but whose lease still names it.
-    pub fn to_fence(&self) -> impl Iterator<Item = (&WorkerId, &str)> {
+    pub(crate) fn to_fence(&self) -> impl Iterator<Item = (&WorkerId, &str)> {
         self.members.iter().filter_map(|(worker, member)| match &member.lease {
             Lease::Held { version, .. } if member.overdue => Some((worker, version.as_str())),
             _ => None,
@@ -173,13 +173,13 @@ impl Membership {
     }
 
     /// When the next silent worker can be proved so, by a read that begins then.
-    pub fn next_proof(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn next_proof(&self, now: Instant) -> Option<Instant> {
         let silent = self.members.values().filter(|member| !member.overdue && member.lease != Lease::Released);
         silent.map(|member| member.changed + self.timers.dead_after).filter(|at| *at > now).min()
     }
 
     /// The version of a lease that a worker holds now.
-    pub fn version(&self, worker: &WorkerId) -> Option<&str> {
+    pub(crate) fn version(&self, worker: &WorkerId) -> Option<&str> {
         match &self.members.get(worker)?.lease {
             Lease::Held { version, .. } => Some(version),
             Lease::Missing | Lease::Fenced | Lease::Released => None,
@@ -187,7 +187,7 @@ impl Membership {
     }
 
     /// What the worker is fit for. A worker that was never seen is no more than expired: its lease may be on its way.
-    pub fn state(&self, worker: &WorkerId, now: Instant) -> State {
+    pub(crate) fn state(&self, worker: &WorkerId, now: Instant) -> State {
         let Some(member) = self.members.get(worker) else { return State::Expired };
         match member.lease {
             Lease::Released => State::Dead,
@@ -200,22 +200,22 @@ impl Membership {
     }
 
     /// Whether the worker let its lease go itself, which it does only after its work ended.
-    pub fn released(&self, worker: &WorkerId) -> bool {
+    pub(crate) fn released(&self, worker: &WorkerId) -> bool {
         self.members.get(worker).is_some_and(|member| member.lease == Lease::Released)
     }
 
     /// When the last renewal was first seen.
-    pub fn last_seen(&self, worker: &WorkerId) -> Option<Instant> {
+    pub(crate) fn last_seen(&self, worker: &WorkerId) -> Option<Instant> {
         Some(self.members.get(worker)?.changed)
     }
 
     /// All workers with their states.
-    pub fn states(&self, now: Instant) -> impl Iterator<Item = (&WorkerId, State)> {
+    pub(crate) fn states(&self, now: Instant) -> impl Iterator<Item = (&WorkerId, State)> {
         self.members.keys().map(move |worker| (worker, self.state(worker, now)))
     }
 
     /// Forgets dead workers that nobody asks about any more.
-    pub fn forget_dead(&mut self, now: Instant, still_needed: impl Fn(&WorkerId) -> bool) {
+    pub(crate) fn forget_dead(&mut self, now: Instant, still_needed: impl Fn(&WorkerId) -> bool) {
         let dead: Vec<_> = self
             .states(now)
             .filter(|(worker, state)| *state == State::Dead && !still_needed(worker))
@@ -233,12 +233,13 @@ mod tests {
 
     const TIMERS: Timers = Timers { expired_after: Duration::from_secs(6), dead_after: Duration::from_secs(8) };
 
-    struct World {
+    /// The leases in the store, with a clock in seconds.
+    struct LeaseTable {
         start: Instant,
         members: Membership,
     }
 
-    impl World {
+    impl LeaseTable {
         fn new() -> Self {
             Self { start: Instant::now(), members: Membership::new(TIMERS) }
         }
@@ -272,89 +273,89 @@ mod tests {
 
     #[test]
     fn renewing_worker_is_ready() {
-        let mut world = World::new();
-        world.read(&[held("1", "r1")], 0, 0);
-        world.read(&[held("1", "r2")], 7, 7);
-        assert_eq!(world.state("1", 12), State::Ready);
+        let mut table = LeaseTable::new();
+        table.read(&[held("1", "r1")], 0, 0);
+        table.read(&[held("1", "r2")], 7, 7);
+        assert_eq!(table.state("1", 12), State::Ready);
     }
 
     #[test]
     fn silent_worker_is_expired_until_it_is_fenced() {
-        let mut world = World::new();
-        world.read(&[held("1", "r1")], 0, 0);
-        assert_eq!(world.state("1", 6), State::Expired);
-        assert_eq!(world.members.to_fence().count(), 0);
-        assert_eq!(world.members.next_proof(world.at(6)), Some(world.at(8)));
-        world.read(&[held("1", "r1")], 8, 8);
-        assert_eq!(world.state("1", 9), State::Expired, "it could still renew");
-        assert_eq!(world.members.to_fence().collect::<Vec<_>>(), [(&worker("a", "1"), "r1")]);
-        world.members.fenced(&worker("a", "1"));
-        assert_eq!(world.state("1", 9), State::Dead);
+        let mut table = LeaseTable::new();
+        table.read(&[held("1", "r1")], 0, 0);
+        assert_eq!(table.state("1", 6), State::Expired);
+        assert_eq!(table.members.to_fence().count(), 0);
+        assert_eq!(table.members.next_proof(table.at(6)), Some(table.at(8)));
+        table.read(&[held("1", "r1")], 8, 8);
+        assert_eq!(table.state("1", 9), State::Expired, "it could still renew");
+        assert_eq!(table.members.to_fence().collect::<Vec<_>>(), [(&worker("a", "1"), "r1")]);
+        table.members.fenced(&worker("a", "1"));
+        assert_eq!(table.state("1", 9), State::Dead);
     }
 
     #[test]
     fn read_that_began_early_and_ended_late_proves_nothing() {
-        let mut world = World::new();
-        world.read(&[held("1", "r1")], 0, 0);
-        world.read(&[held("1", "r1")], 7, 20);
-        assert_eq!(world.members.to_fence().count(), 0);
+        let mut table = LeaseTable::new();
+        table.read(&[held("1", "r1")], 0, 0);
+        table.read(&[held("1", "r1")], 7, 20);
+        assert_eq!(table.members.to_fence().count(), 0);
     }
 
     #[test]
     fn fence_ahead_of_time_waits_for_the_workers_own_clock() {
-        let mut world = World::new();
-        world.read(&[held("1", "r1")], 0, 1);
-        world.members.fenced(&worker("a", "1"));
-        assert_eq!(world.state("1", 8), State::Expired);
-        assert_eq!(world.state("1", 9), State::Dead);
+        let mut table = LeaseTable::new();
+        table.read(&[held("1", "r1")], 0, 1);
+        table.members.fenced(&worker("a", "1"));
+        assert_eq!(table.state("1", 8), State::Expired);
+        assert_eq!(table.state("1", 9), State::Dead);
     }
 
     #[test]
     fn worker_that_takes_its_lease_again_after_a_fence_holds_nothing() {
-        let mut world = World::new();
-        world.read(&[held("1", "r1")], 0, 0);
-        world.read(&[held("1", "r2")], 1, 1);
-        world.members.fenced(&worker("a", "1"));
-        let read = Read { began: world.at(3), ended: world.at(3) };
-        assert_eq!(world.members.observe(&[held("1", "r3")], read, []), [worker("a", "1")]);
-        assert_eq!(world.state("1", 3), State::Ready);
-        assert!(world.members.observe(&[held("1", "r4")], read, []).is_empty());
+        let mut table = LeaseTable::new();
+        table.read(&[held("1", "r1")], 0, 0);
+        table.read(&[held("1", "r2")], 1, 1);
+        table.members.fenced(&worker("a", "1"));
+        let read = Read { began: table.at(3), ended: table.at(3) };
+        assert_eq!(table.members.observe(&[held("1", "r3")], read, []), [worker("a", "1")]);
+        assert_eq!(table.state("1", 3), State::Ready);
+        assert!(table.members.observe(&[held("1", "r4")], read, []).is_empty());
     }
 
     #[test]
     fn released_lease_frees_the_worker_at_once() {
-        let mut world = World::new();
-        world.read(&[held("1", "r1")], 0, 0);
-        world.read(&[vacant(false)], 1, 1);
-        assert_eq!(world.state("1", 1), State::Dead);
-        assert!(world.members.released(&worker("a", "1")));
+        let mut table = LeaseTable::new();
+        table.read(&[held("1", "r1")], 0, 0);
+        table.read(&[vacant(false)], 1, 1);
+        assert_eq!(table.state("1", 1), State::Dead);
+        assert!(table.members.released(&worker("a", "1")));
     }
 
     #[test]
     fn fenced_or_missing_lease_is_no_release() {
         for leases in [vec![vacant(true)], vec![]] {
-            let mut world = World::new();
-            world.read(&leases, 0, 0);
-            assert_eq!(world.state("1", 100), State::Expired, "{leases:?}");
-            world.read(&leases, 7, 9);
-            assert_eq!(world.state("1", 9), State::Expired, "{leases:?}");
-            world.read(&leases, 8, 9);
-            assert_eq!(world.state("1", 9), State::Dead, "{leases:?}");
+            let mut table = LeaseTable::new();
+            table.read(&leases, 0, 0);
+            assert_eq!(table.state("1", 100), State::Expired, "{leases:?}");
+            table.read(&leases, 7, 9);
+            assert_eq!(table.state("1", 9), State::Expired, "{leases:?}");
+            table.read(&leases, 8, 9);
+            assert_eq!(table.state("1", 9), State::Dead, "{leases:?}");
         }
     }
 
     #[test]
     fn restarted_pod_is_ready_while_its_former_process_is_waited_for() {
-        let mut world = World::new();
-        world.read(&[held("1", "r1")], 0, 0);
-        world.read(&[held("2", "r2")], 3, 3);
-        assert_eq!((world.state("2", 3), world.state("1", 7)), (State::Ready, State::Expired));
-        world.read(&[held("2", "r3")], 8, 8);
-        assert_eq!((world.state("2", 8), world.state("1", 8)), (State::Ready, State::Dead));
+        let mut table = LeaseTable::new();
+        table.read(&[held("1", "r1")], 0, 0);
+        table.read(&[held("2", "r2")], 3, 3);
+        assert_eq!((table.state("2", 3), table.state("1", 7)), (State::Ready, State::Expired));
+        table.read(&[held("2", "r3")], 8, 8);
+        assert_eq!((table.state("2", 8), table.state("1", 8)), (State::Ready, State::Dead));
     }
 
     #[test]
     fn unknown_worker_gets_nothing_and_loses_nothing() {
-        assert_eq!(World::new().state("1", 100), State::Expired);
+        assert_eq!(LeaseTable::new().state("1", 100), State::Expired);
     }
 }

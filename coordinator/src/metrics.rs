@@ -14,7 +14,7 @@ use crate::membership::State;
 
 /// The instruments, registered once.
 #[derive(Clone, Debug)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     leader: Gauge<u64>,
     term: Gauge<u64>,
     epoch: Gauge<u64>,
@@ -38,45 +38,45 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers the instruments.
-    pub fn new(meter: &Meter) -> Self {
+    pub(crate) fn new(meter: &Meter) -> Self {
         let gauge = |name: &'static str, text: &'static str| meter.u64_gauge(name).with_description(text).build();
         let counter = |name: &'static str, text: &'static str| meter.u64_counter(name).with_description(text).build();
         Self {
             leader: gauge("flotilla.coordinator.leader", "1 on the coordinator that leads, 0 on a standby"),
             term: gauge("flotilla.coordinator.term", "Term of the leader; grows with each election"),
             epoch: gauge("flotilla.coordinator.epoch", "Epoch of the shard map; grows with each change of an owner"),
-            shards: gauge("flotilla.coordinator.shards", "Shards of each worker by the map"),
+            shards: gauge("flotilla.coordinator.shards", "Shards of each worker according to the shard map"),
             objects: meter
                 .f64_gauge("flotilla.coordinator.objects")
                 .with_description("Objects in each worker's shards, as last reported")
                 .build(),
-            workers: gauge("flotilla.coordinator.workers", "Workers by state of their lease"),
+            workers: gauge("flotilla.coordinator.workers", "Workers by the state of their lease"),
             kinds: gauge("flotilla.coordinator.kinds", "Kinds that have objects"),
-            moves: counter("flotilla.coordinator.moves", "Shards granted, by why they changed hands"),
+            moves: counter("flotilla.coordinator.moves", "Shards granted, by reason"),
             move_seconds: meter
                 .f64_histogram("flotilla.coordinator.move")
                 .with_unit("s")
-                .with_description("From the revoke, or from a dead owner's last sign of life, to the next grant")
+                .with_description("Time a shard has no active owner: from the revoke, or from a dead owner's last sign of life, to the next grant")
                 .with_boundaries(vec![0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 6.0, 8.0, 9.0, 10.0, 12.0, 15.0, 30.0])
                 .build(),
             strays: counter(
                 "flotilla.coordinator.strays",
-                "Shards that a worker held although the map gives them to another",
+                "Shards that a worker held although the shard map gives them to another",
             ),
             unanswered: counter(
                 "flotilla.coordinator.unanswered_revokes",
-                "Workers that lost their lease because they did not answer",
+                "Workers that lost their lease because they did not answer a revoke in time",
             ),
-            stale: counter("flotilla.coordinator.stale_messages", "Messages of streams that were over"),
-            slow_streams: counter("flotilla.coordinator.slow_streams", "Streams ended because the worker did not read"),
+            stale: counter("flotilla.coordinator.stale_messages", "Messages from streams that had ended"),
+            slow_streams: counter("flotilla.coordinator.slow_streams", "Streams that the leader ended because the worker did not read its messages"),
             map_writes: counter("flotilla.coordinator.map_writes", "Writes of the shard map by result"),
             fences: counter("flotilla.coordinator.fences", "Attempts to take a worker's lease away, by result"),
             wakes: counter("flotilla.coordinator.wakes", "Wake-ups sent to workers"),
-            crds: gauge("flotilla.coordinator.crds", "CRDs that are to be installed, and those of them that are"),
+            crds: gauge("flotilla.coordinator.crds", "CRDs by state: wanted, and installed of those"),
             crd_writes: counter("flotilla.coordinator.crd_writes", "CRDs and admission policies handled, by result"),
             kind_checks: counter(
                 "flotilla.coordinator.kind_checks",
-                "Looks for a kind's first object, by what led to it",
+                "Checks whether a kind has objects, by cause",
             ),
         }
     }

@@ -6,7 +6,7 @@
 
 mod plan;
 
-pub use plan::{Plan, Step};
+pub(crate) use plan::{Plan, Step};
 
 use flotilla_proto::{Key, KeyRange, WorkerId};
 
@@ -34,7 +34,7 @@ const MOVES_PER_ROUND: usize = 32;
 
 /// What may be done with a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stand {
+pub(crate) enum Stand {
     /// Its owner keeps it unless it is moved.
     Held,
     /// It is on its way, or its owner can't be asked now: it counts where it is and is not touched.
@@ -47,7 +47,7 @@ pub enum Stand {
 
 /// A shard as placement sees it.
 #[derive(Clone, Debug)]
-pub struct ShardView {
+pub(crate) struct ShardView {
     /// Its keys.
     pub range: KeyRange,
     /// Who has it, or had it last, or will have it.
@@ -62,7 +62,7 @@ pub struct ShardView {
 
 /// What placement decides from.
 #[derive(Clone, Debug)]
-pub struct View {
+pub(crate) struct View {
     /// Workers that may be given shards, in order of their names.
     pub workers: Vec<WorkerId>,
     /// All shards in order.
@@ -74,7 +74,7 @@ pub struct View {
 }
 
 /// What to change so that every shard has one live owner and the load is even.
-pub fn plan(view: &View) -> Plan {
+pub(crate) fn plan(view: &View) -> Plan {
     let mut draft = Draft::new(view);
     if view.workers.is_empty() {
         return draft.plan;

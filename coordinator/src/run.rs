@@ -21,10 +21,11 @@ use crate::crd_install::Installer;
 use crate::election::{Campaign, Held};
 use crate::installed::Installed;
 use crate::kinds::Discovery;
-use crate::leader::{self, Context, Inputs, Leader, Outputs, Wanted};
+use crate::leader::{self, Context, Inputs, Leader, Outputs};
 use crate::metrics::Metrics;
 use crate::server::{self, Door};
 use crate::store::{Kubernetes, Store};
+use crate::wake::Wanted;
 use crate::watches;
 
 /// Names of changed Secrets and ConfigMaps on their way to the loop; the watch waits for room.
@@ -43,7 +44,7 @@ pub enum Role {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No client could be made from the configuration.
-    #[error("failed to make a Kubernetes client")]
+    #[error("failed to build the Kubernetes client")]
     Client(#[source] kube::Error),
     /// The gRPC port can't be had.
     #[error("failed to listen on {address}")]
@@ -101,7 +102,7 @@ impl Coordinator {
         let server =
             server::Server { listener, tls: config.tls.clone(), door: door.subscribe(), process: process.clone() };
         let serving = process.start(Kind::FleetServer, |stop| server.run(stop));
-        tracing::info!(%address, %advertised, %identity, "Coordinator serves");
+        tracing::info!(%address, %advertised, %identity, "Coordinator is serving");
 
         let campaign = Campaign::new(store.clone(), config.election, identity.clone(), advertised);
         let context = Context {
@@ -119,11 +120,6 @@ impl Coordinator {
         serving.stop().await;
         Ok(process.outcome()?)
     }
-}
-
-/// Runs a coordinator until told to stop.
-pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Error> {
-    Coordinator::new(config).run(shutdown).await
 }
 
 /// One term after another.
@@ -154,7 +150,7 @@ impl Terms {
                 () = shutdown.cancelled() => return,
                 held = self.campaign.win(saw) => held,
             };
-            tracing::info!(term = %held.term, "Leads");
+            tracing::info!(term = %held.term, "Became leader");
             self.role.send_replace(Role::Leader(held.term));
             self.context.metrics.leading(true);
             let kept = self.term(&mut held, shutdown).await;
@@ -164,7 +160,7 @@ impl Terms {
             if kept {
                 self.campaign.vacate(&held).await;
             } else {
-                tracing::warn!(term = %held.term, "Lost the lease and stepped down");
+                tracing::warn!(term = %held.term, "Stepped down: lost the lease");
             }
             if shutdown.is_cancelled() {
                 return;
@@ -191,7 +187,7 @@ impl Terms {
         };
         stop.cancel();
         if let Some((term, Err(error))) = ended {
-            tracing::warn!(%term, error = &error as &dyn std::error::Error, "Term ended");
+            tracing::warn!(%term, error = &error as &dyn std::error::Error, "Stepped down: the term ended");
         }
         kept
     }
@@ -240,7 +236,7 @@ impl Terms {
         let _tasks = [
             self.process.start(Kind::KindDiscovery, |_| discovery.run(first_round)),
             self.process.start(Kind::CrdInstaller, |_| async move {
-                if manage { crds.run().await } else { crds.look_on().await }
+                if manage { crds.run().await } else { crds.follow().await }
             }),
             self.process.start(Kind::NamespaceWatch, |_| watches::namespaces(self.client.clone(), namespaces)),
             self.process.start(Kind::ReferenceWatch, |_| watches::references(self.client.clone(), wants, names)),

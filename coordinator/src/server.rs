@@ -80,12 +80,12 @@ impl Fleet for Service {
         };
         let mut messages = request.into_inner();
         let hello = tokio::time::timeout(timing::STREAM_HELLO_WITHIN, messages.message()).await;
-        let hello = hello.map_err(|_| Status::deadline_exceeded("the first message did not come in time"))??;
+        let hello = hello.map_err(|_| Status::deadline_exceeded("the first message did not arrive in time"))??;
         let Some(WorkerMessage { message: Some(FromWorker::Hello(hello)) }) = hello else {
-            return Err(Status::failed_precondition("the first message has to be Hello"));
+            return Err(Status::failed_precondition("the first message must be Hello"));
         };
         if hello.worker.is_empty() || hello.worker.contains('/') || hello.incarnation.is_empty() {
-            return Err(Status::invalid_argument("Hello has to name the worker's pod and incarnation"));
+            return Err(Status::invalid_argument("Hello must name the worker's pod and incarnation"));
         }
         let worker = WorkerId::new(&hello.worker, &hello.incarnation);
         let stream = StreamId(self.streams.fetch_add(1, Ordering::Relaxed));
@@ -139,8 +139,8 @@ async fn read(
 const LEADER: &str = "flotilla-leader";
 
 fn not_the_leader(leader: Option<&str>) -> Status {
-    let Some(address) = leader else { return Status::unavailable("this coordinator does not lead") };
-    let mut status = Status::unavailable(format!("this coordinator does not lead; the leader is at {address}"));
+    let Some(address) = leader else { return Status::unavailable("this coordinator is not the leader") };
+    let mut status = Status::unavailable(format!("this coordinator is not the leader; the leader is at {address}"));
     if let Ok(value) = address.parse() {
         status.metadata_mut().insert(LEADER, value);
     }

@@ -52,13 +52,13 @@ pub struct LeaderLease {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Somebody else wrote in between.
-    #[error("{what} was changed by somebody else")]
+    #[error("failed to {what}: somebody else changed it in between")]
     Conflict {
-        /// The record.
+        /// The call.
         what: String,
     },
     /// The store did not answer in time. The call may have taken effect.
-    #[error("no answer in time to {what}")]
+    #[error("failed to {what}: no answer in time")]
     TimedOut {
         /// The call.
         what: String,
@@ -73,7 +73,7 @@ pub enum Error {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// What is stored can't be read.
-    #[error("{what} can't be read")]
+    #[error("failed to parse {what}")]
     Corrupt {
         /// The record.
         what: String,

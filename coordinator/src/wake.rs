@@ -1,4 +1,4 @@
-//! Who is to look again at what, when something that it waits for has changed.
+//! Whom to wake, and for which objects, when something that they wait for has changed.
 //!
 //! Workers say what they wait for; whoever sees a change says so; this index joins the two. A lost wake-up costs time only,
 //! so nothing here is stored or acknowledged.
@@ -42,16 +42,23 @@ impl From<ObjectName> for v1::ObjectName {
     }
 }
 
+/// Which core kinds somebody waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) secrets: bool,
+    pub(crate) config_maps: bool,
+}
+
 /// What all workers wait for.
 #[derive(Clone, Debug, Default)]
-pub struct Interests {
+pub(crate) struct Interests {
     by_worker: BTreeMap<WorkerId, BTreeSet<ObjectName>>,
     by_object: BTreeMap<ObjectName, BTreeSet<WorkerId>>,
 }
 
 impl Interests {
     /// The whole list of one worker; replaces the one before.
-    pub fn set(&mut self, worker: &WorkerId, objects: impl IntoIterator<Item = ObjectName>) {
+    pub(crate) fn set(&mut self, worker: &WorkerId, objects: impl IntoIterator<Item = ObjectName>) {
         self.forget(worker);
         let objects: BTreeSet<_> = objects.into_iter().collect();
         for object in &objects {
@@ -63,7 +70,7 @@ impl Interests {
     }
 
     /// A worker has gone.
-    pub fn forget(&mut self, worker: &WorkerId) {
+    pub(crate) fn forget(&mut self, worker: &WorkerId) {
         for object in self.by_worker.remove(worker).into_iter().flatten() {
             if let Some(workers) = self.by_object.get_mut(&object) {
                 workers.remove(worker);
@@ -74,8 +81,8 @@ impl Interests {
         }
     }
 
-    /// Whom to wake for these objects, with what each is to look at. The worker that saw the change itself is left out.
-    pub fn route(
+    /// Whom to wake for these objects, with those that each waits for. The worker that saw the change itself is left out.
+    pub(crate) fn route(
         &self,
         changed: impl IntoIterator<Item = ObjectName>,
         seen_by: Option<&WorkerId>,
@@ -89,8 +96,13 @@ impl Interests {
         wakes
     }
 
+    /// Which core kinds somebody waits for.
+    pub(crate) fn wanted(&self) -> Wanted {
+        Wanted { secrets: self.wants_core("Secret"), config_maps: self.wants_core("ConfigMap") }
+    }
+
     /// Whether anybody waits for an object of this core kind.
-    pub fn wants_core(&self, kind: &str) -> bool {
+    fn wants_core(&self, kind: &str) -> bool {
         // Core kinds have the empty group and so come first.
         self.by_object.keys().take_while(|name| name.group.is_empty()).any(|name| name.kind == kind)
     }

@@ -19,8 +19,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
 
-use crate::leader::Wanted;
-use crate::wake::ObjectName;
+use crate::wake::{ObjectName, Wanted};
 
 /// Wait after a watch that ended with an error.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
@@ -50,7 +49,10 @@ pub(crate) async fn namespaces(client: Client, hashes: watch::Sender<BTreeSet<u6
                 Ok(None) => break,
                 Err(error) => {
                     let error = kubernetes::Error::from(error);
-                    tracing::debug!(error = &error as &dyn std::error::Error, "Watch of namespaces broke");
+                    tracing::debug!(
+                        error = &error as &dyn std::error::Error,
+                        "Watch on namespaces broke; it starts again"
+                    );
                 }
             }
         }
@@ -80,7 +82,7 @@ async fn follow<K>(
         if wanted.wait_for(is_wanted).await.is_err() {
             return;
         }
-        tracing::info!(kind, "Watching, because a worker waits for one");
+        tracing::info!(kind, "Watching a kind because a worker waits for an object of it");
         let api: Api<PartialObjectMeta<K>> = Api::all(client.clone());
         let mut events = pin!(watcher(api, Config::default()).default_backoff());
         loop {

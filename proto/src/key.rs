@@ -59,7 +59,7 @@ impl fmt::Display for Key {
 
 /// A text that names no place in the key space.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` is no key: it takes one to three hexadecimal numbers with dots between them")]
+#[error("`{0}` is not a key; expected one to three hexadecimal numbers with dots between them")]
 pub struct NotAKey(String);
 
 impl FromStr for Key {

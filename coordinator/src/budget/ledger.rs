@@ -14,7 +14,7 @@ use super::regions::Regions;
 
 /// Tokens for one worker. None are an answer as well: the leader is there and has nothing now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
+pub(crate) struct Grant {
     /// Who may spend them.
     pub worker: WorkerId,
     /// From which bucket, in the words of the worker's request.
@@ -31,7 +31,7 @@ pub struct Grant {
 
 /// Nobody calls in this bucket for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Park {
+pub(crate) struct Park {
     /// Which bucket.
     pub bucket: BucketKey,
     /// For how long.
@@ -42,14 +42,14 @@ pub struct Park {
 
 /// Tokens that came back or were given up, by class, since the last call of [`Ledger::settle`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settled {
+pub(crate) struct Settled {
     /// Tokens whose grant ended with no word from the worker; they count as spent.
     pub forfeited: BTreeMap<Class, u32>,
 }
 
 /// The ledger of one leader, for one term.
 #[derive(Debug)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     options: Options,
     started: Instant,
     members: Members,
@@ -60,7 +60,7 @@ pub struct Ledger {
 impl Ledger {
     /// An empty ledger for a new leader. Grant numbers carry the term, so that a grant of an earlier leader is not
     /// mistaken for one of this.
-    pub fn new(term: Term, options: Options, now: Instant) -> Self {
+    pub(crate) fn new(term: Term, options: Options, now: Instant) -> Self {
         Self {
             options,
             started: now,
@@ -71,7 +71,7 @@ impl Ledger {
     }
 
     /// Sets which workers are alive by their leases, connected or not.
-    pub fn set_members(&mut self, live: &BTreeSet<WorkerId>, now: Instant) {
+    pub(crate) fn set_members(&mut self, live: &BTreeSet<WorkerId>, now: Instant) {
         self.refill(now);
         self.members.set(live);
         for (_, bucket) in self.accounts.values_mut().flat_map(Regions::iter_mut) {
@@ -80,7 +80,7 @@ impl Ledger {
     }
 
     /// Notes that a worker was heard, whatever it said.
-    pub fn heard(&mut self, worker: &WorkerId, now: Instant) {
+    pub(crate) fn heard(&mut self, worker: &WorkerId, now: Instant) {
         if self.members.is_away(worker, now) {
             self.refill(now); // the time that has passed is counted with the worker's share kept free
         }
@@ -88,26 +88,33 @@ impl Ledger {
     }
 
     /// A worker says of how many workers it believes to be one; zero if it was never told.
-    pub fn says(&mut self, worker: &WorkerId, workers: u32, now: Instant) {
+    pub(crate) fn says(&mut self, worker: &WorkerId, workers: u32, now: Instant) {
         self.heard(worker, now);
         self.refill(now);
         self.members.says(worker, workers);
     }
 
     /// Which workers must be told of how many they are one.
-    pub fn tell_shares(&mut self, now: Instant) -> Vec<(WorkerId, u32)> {
+    pub(crate) fn tell_shares(&mut self, now: Instant) -> Vec<(WorkerId, u32)> {
         self.members.tell(now)
     }
 
     /// A worker says how many tokens it waits for; this replaces what it said before.
-    pub fn request(&mut self, worker: &WorkerId, key: &BucketKey, tokens: u32, request: u64, now: Instant) {
+    pub(crate) fn request(&mut self, worker: &WorkerId, key: &BucketKey, tokens: u32, request: u64, now: Instant) {
         self.heard(worker, now);
         let until = now + self.options.demand_for;
         self.bucket(key, now).ask(worker, key.region.clone(), tokens, request, until);
     }
 
     /// A worker gives back what it did not use. Says how many tokens were credited; a grant that has ended gives none.
-    pub fn give_back(&mut self, worker: &WorkerId, key: &BucketKey, grant: u64, unused: u32, now: Instant) -> u32 {
+    pub(crate) fn give_back(
+        &mut self,
+        worker: &WorkerId,
+        key: &BucketKey,
+        grant: u64,
+        unused: u32,
+        now: Instant,
+    ) -> u32 {
         self.heard(worker, now);
         self.refill(now);
         // The grant may have been asked for before the region was known, so all regions are looked through.
@@ -116,20 +123,20 @@ impl Ledger {
     }
 
     /// ARM said how many tokens are left.
-    pub fn observe(&mut self, key: &BucketKey, remaining: u32, now: Instant) {
+    pub(crate) fn observe(&mut self, key: &BucketKey, remaining: u32, now: Instant) {
         self.bucket(key, now).observe(remaining, now);
         self.accounts.entry(account(key)).or_default().answered_in(&key.region);
     }
 
     /// ARM answered 429: everybody must be told what is returned.
-    pub fn park(&mut self, key: &BucketKey, wait: Duration, now: Instant) -> Park {
+    pub(crate) fn park(&mut self, key: &BucketKey, wait: Duration, now: Instant) -> Park {
         let bucket = self.bucket(key, now);
         let longer_by = bucket.park(now + wait, now);
         Park { bucket: key.clone(), wait: bucket.parked_for(now).unwrap_or(wait), longer_by }
     }
 
     /// What is parked now, for a worker that has just joined.
-    pub fn parked(&self, now: Instant) -> Vec<Park> {
+    pub(crate) fn parked(&self, now: Instant) -> Vec<Park> {
         let parked = self.buckets().filter_map(|(key, bucket)| {
             let wait = bucket.parked_for(now)?;
             Some(Park { bucket: key, wait, longer_by: Duration::ZERO })
@@ -138,7 +145,7 @@ impl Ledger {
     }
 
     /// Ends what has run out and divides what there is among those who wait.
-    pub fn settle(&mut self, now: Instant) -> (Vec<Grant>, Settled) {
+    pub(crate) fn settle(&mut self, now: Instant) -> (Vec<Grant>, Settled) {
         self.refill(now);
         let Options { valid, settle_within, .. } = self.options;
         let mut grants = Vec::new();
@@ -162,7 +169,7 @@ impl Ledger {
     }
 
     /// How full the emptiest bucket of each class is, and how many of the class are parked.
-    pub fn levels(&self, now: Instant) -> BTreeMap<Class, (f64, u64)> {
+    pub(crate) fn levels(&self, now: Instant) -> BTreeMap<Class, (f64, u64)> {
         let mut levels = BTreeMap::new();
         for (key, bucket) in self.buckets() {
             let (level, parked) = levels.entry(key.class).or_insert((1.0_f64, 0));

@@ -45,7 +45,7 @@ impl Metrics {
         Self {
             tokens: meter
                 .u64_counter("flotilla.budget.tokens")
-                .with_description("Tokens of ARM's buckets that the leader granted, got back, or gave up as spent")
+                .with_description("Tokens of ARM's buckets that the leader granted, got back, or counted as spent")
                 .build(),
             level: meter
                 .f64_gauge("flotilla.budget.level")
@@ -54,16 +54,16 @@ impl Metrics {
                 .build(),
             parked: meter
                 .u64_gauge("flotilla.budget.parked")
-                .with_description("Buckets in which nobody may call because ARM answered 429")
+                .with_description("Buckets that are parked because ARM answered 429")
                 .build(),
             parked_time: meter
                 .f64_counter("flotilla.budget.parked.time")
                 .with_unit("s")
-                .with_description("Time for which buckets were parked because ARM answered 429")
+                .with_description("Time that buckets spent parked because ARM answered 429")
                 .build(),
             throttled: meter
                 .u64_counter("flotilla.budget.throttled")
-                .with_description("429s of ARM's own buckets that workers reported to the leader")
+                .with_description("Answers 429 from ARM's own buckets that workers reported to the leader")
                 .build(),
         }
     }

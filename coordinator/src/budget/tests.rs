@@ -1,4 +1,4 @@
 //! The desk against ARM's real bucket, under any order of crashes, partitions, delays and losses.
 
+mod model;
 mod rules;
-mod world;

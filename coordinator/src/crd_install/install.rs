@@ -11,27 +11,20 @@ use kube::{Api, ResourceExt};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use super::look::Look;
+use super::error::Error;
+use super::inspection::Inspection;
+use super::outcome::{Done, Outcome};
 use super::present::Present;
 use super::render::{self, hash, leads_to, noting_generation, replacement};
 use super::versions::{Asked, Offer, Versions, in_use, known, served};
-use super::{Error, Installer, Outcome, conditions, foreign, usage};
-
-/// What became of a CRD.
-pub(super) struct Done {
-    pub(super) outcome: Outcome,
-    /// Objects should be looked at again soon.
-    pub(super) look_again: bool,
-    /// The versions that its CRD serves.
-    pub(super) serves: BTreeSet<String>,
-}
+use super::{Installer, conditions, foreign, usage};
 
 impl Installer {
     pub(super) async fn install(
         &self,
         entry: &KindEntry,
         existing: Option<&ObjectMeta>,
-        look: Look,
+        inspection: Inspection,
     ) -> Result<Done, Error> {
         let kind = self.load(entry).await?;
         let (asked, offer) = (self.asked(&kind)?, Offer::of(&kind));
@@ -45,7 +38,7 @@ impl Installer {
 
         let wanted = served(&offer, self.versions, &asked, &BTreeSet::new());
         let used = match &present {
-            Some(present) => self.used(&kind, present, &wanted, look).await,
+            Some(present) => self.used(&kind, present, &wanted, inspection).await,
             None => Used::default(),
         };
         let versions = served(&offer, self.versions, &asked, &used.versions);
@@ -56,7 +49,7 @@ impl Installer {
         let rendered = self.render(&kind, &versions, stored).await?;
         let is_same = |present: &Present| present.unchanged && present.hash.as_deref() == hash(&rendered);
         if present.as_ref().is_some_and(is_same) {
-            return Ok(Done { outcome: Outcome::Unchanged, look_again: used.unsure, serves });
+            return Ok(Done { outcome: Outcome::Unchanged, inspect_again: used.unsure, serves });
         }
         // Notes are enough to see that nothing is to be done, and too little to write by.
         if present.as_ref().is_some_and(|present| present.whole.is_none()) {
@@ -66,7 +59,7 @@ impl Installer {
             present.served.iter().any(|version| known(&kind, version).is_some() && !versions.contains(version))
         });
         self.write(&kind, &versions, present, rendered).await?;
-        Ok(Done { outcome: Outcome::Written, look_again: dropped || used.unsure, serves })
+        Ok(Done { outcome: Outcome::Written, inspect_again: dropped || used.unsure, serves })
     }
 
     /// Loaded for this one use: the catalog keeps nothing of it in memory.
@@ -109,7 +102,7 @@ impl Installer {
     /// What the status of a CRD says that was not served in time.
     pub(super) async fn why_unserved(&self, name: &str) -> String {
         match self.whole(name).await {
-            Ok(Some(crd)) => conditions::failing(&crd).unwrap_or_else(|| "its status does not say why".to_owned()),
+            Ok(Some(crd)) => conditions::failing(&crd).unwrap_or_else(|| "its status gives no reason".to_owned()),
             Ok(None) => "somebody deleted it".to_owned(),
             Err(error) => format!("failed to read why: {}", kubernetes::Error::from(error)),
         }
@@ -134,7 +127,7 @@ impl Installer {
         Ok(Asked { default, named: named.into_iter().map(str::to_owned).collect() })
     }
 
-    /// Whether a leader before us may have dropped versions of a kind and not looked again. With every version of a kind served,
+    /// Whether a leader before us may have dropped versions of a kind and not inspected its objects again. With every version of a kind served,
     /// there was nothing to drop.
     pub(super) fn may_lack_versions(&self, entry: &KindEntry) -> bool {
         let by_name = || self.pattern.asks(entry).is_some_and(|asked| !asked.api_versions.is_empty());
@@ -142,13 +135,13 @@ impl Installer {
     }
 
     /// The versions of a kind that may not be dropped.
-    async fn used(&self, kind: &Kind, present: &Present, wanted: &BTreeSet<String>, look: Look) -> Used {
+    async fn used(&self, kind: &Kind, present: &Present, wanted: &BTreeSet<String>, inspection: Inspection) -> Used {
         let is_known = |name: &&String| known(kind, name).is_some();
         // Whoever made a version the storage version meant it to be used.
         let stored: BTreeSet<String> = present.stored.iter().filter(is_known).cloned().collect();
         let served: BTreeSet<String> = present.served.iter().filter(is_known).cloned().collect();
         let more = !served.is_subset(wanted);
-        if look == Look::No || (!more && look != Look::Again) {
+        if inspection == Inspection::No || (!more && inspection != Inspection::Again) {
             return Used { versions: &served | &stored, unsure: false };
         }
         let Some(through) = &present.through else {
@@ -167,7 +160,7 @@ impl Installer {
                 tracing::warn!(
                     kind = kind.name(),
                     error = &kubernetes::Error::from(error) as &dyn std::error::Error,
-                    "Did not learn which versions objects use; none is dropped"
+                    "Failed to find out which versions objects use; all are kept"
                 );
                 Used { versions: &served | &stored, unsure: true }
             }
@@ -216,11 +209,11 @@ impl Installer {
     /// equal that we do not. Without it the CRD would be written in each pass.
     async fn correct_note(&self, mut written: DynamicObject, led_to: i64) -> Result<(), kube::Error> {
         let name = written.name_any();
-        tracing::debug!(crd = name, generation = led_to, "A write led to another generation than foretold");
+        tracing::debug!(crd = name, generation = led_to, "A write led to an unexpected generation");
         written.annotations_mut().insert(names::GENERATION.to_owned(), led_to.to_string());
         written.metadata.managed_fields = None;
         match self.crds().replace(&name, &kubernetes::post(), &written).await {
-            // Its status was written meanwhile, or something else: the next pass has another try.
+            // Its status was written meanwhile, or something else: the next pass corrects it.
             Err(kube::Error::Api(status)) if status.is_conflict() => Ok(()),
             corrected => corrected.map(drop),
         }
@@ -235,6 +228,6 @@ fn failed(name: &str, source: kube::Error) -> Error {
 #[derive(Default)]
 struct Used {
     versions: BTreeSet<String>,
-    /// They are all that are served, because no look was possible.
+    /// They are all that are served, because the objects could not be listed.
     unsure: bool,
 }

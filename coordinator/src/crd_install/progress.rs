@@ -4,15 +4,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::error::Error;
+use super::news::News;
+use super::outcome::Outcome;
 use super::versions::Versions;
-use super::{Error, Outcome};
 use crate::metrics::Metrics;
 
 /// Progress is told so often.
 const TELL_EVERY: Duration = Duration::from_secs(3);
 
 /// How far a pass has come.
-pub(super) struct Progress {
+pub(super) struct Progress<'a> {
     of: usize,
     /// CRDs that are as they should be.
     installed: usize,
@@ -23,42 +25,46 @@ pub(super) struct Progress {
     settled: usize,
     /// Whether nobody has been told of this leader's CRDs yet.
     first: bool,
+    /// Failures that were logged before.
+    news: &'a mut News,
+    /// Whether something failed anew or works again.
+    changed: bool,
     started: Instant,
     told: Instant,
     metrics: Metrics,
 }
 
-impl Progress {
+impl<'a> Progress<'a> {
     /// A pass over so many CRDs begins.
-    pub(super) fn begin(of: usize, first: bool, metrics: Metrics) -> Self {
+    pub(super) fn begin(of: usize, first: bool, news: &'a mut News, metrics: Metrics) -> Self {
         let now = Instant::now();
         if first {
             metrics.crds(0, of);
         }
-        Self { of, installed: 0, written: 0, failed: 0, settled: 0, first, started: now, told: now, metrics }
+        let [installed, written, failed, settled] = [0; 4];
+        Self { of, installed, written, failed, settled, first, news, changed: false, started: now, told: now, metrics }
     }
 
-    /// A policy is done with.
-    pub(super) fn policy(&mut self, result: Result<Outcome, Error>) {
-        if let Err(error) = self.count(result) {
-            tracing::error!(error = &error as &dyn std::error::Error, "Did not install an admission policy");
+    /// A policy's part of the pass is over.
+    pub(super) fn policy(&mut self, name: &str, result: Result<Outcome, Error>) {
+        if let Err(error) = self.count(result)
+            && self.is_news(name, Some(&error))
+        {
+            tracing::error!(error = &error as &dyn std::error::Error, "Failed to install an admission policy");
         }
     }
 
-    /// A CRD is done with. Says whether it is installed.
+    /// A CRD's part of the pass is over. Says whether it is installed.
     pub(super) fn crd(&mut self, name: &str, result: Result<Outcome, Error>) -> bool {
-        let installed = match self.count(result) {
-            Ok(()) => {
-                self.installed += 1;
-                true
-            }
-            Err(error) => {
-                if self.is_news(&error) {
-                    tracing::error!(crd = name, error = &error as &dyn std::error::Error, "Did not install a CRD");
-                }
-                false
-            }
-        };
+        let result = self.count(result);
+        let is_news = self.is_news(name, result.as_ref().err());
+        let installed = result.is_ok();
+        self.installed += usize::from(installed);
+        if let Err(error) = result
+            && is_news
+        {
+            tracing::error!(crd = name, error = &error as &dyn std::error::Error, "Failed to install a CRD");
+        }
         if self.first {
             self.metrics.crds(self.installed, self.of);
         }
@@ -74,10 +80,10 @@ impl Progress {
     pub(super) fn end(self, versions: Versions) -> usize {
         let Self { installed, of, written, failed, settled, .. } = self;
         self.metrics.crds(installed, of);
-        if self.first || written + failed > settled {
+        if self.first || self.changed || written > 0 {
             let seconds = self.started.elapsed().as_secs_f32();
             if failed > 0 {
-                tracing::warn!(installed, of, written, failed, %versions, seconds, "Did not install all CRDs");
+                tracing::warn!(installed, of, written, failed, %versions, seconds, "Failed to install some CRDs");
             } else {
                 tracing::info!(installed, of, written, failed, %versions, seconds, "Installed CRDs");
             }
@@ -85,9 +91,14 @@ impl Progress {
         failed - settled
     }
 
-    /// What fails again with the same pattern and catalog was told in the first pass of this leader.
-    fn is_news(&self, error: &Error) -> bool {
-        self.first || error.may_pass()
+    /// Whether the log should hear of it.
+    fn is_news(&mut self, name: &str, error: Option<&Error>) -> bool {
+        let is_news = match error {
+            Some(error) => self.news.failed(name, error),
+            None => self.news.succeeded(name),
+        };
+        self.changed |= is_news;
+        is_news
     }
 
     fn count(&mut self, result: Result<Outcome, Error>) -> Result<(), Error> {
@@ -115,23 +126,33 @@ mod tests {
         Error::UnknownVersion { name: "x".to_owned(), source: UnknownVersion { arm_type, wanted, newest } }
     }
 
-    fn begin(first: bool) -> Progress {
-        Progress::begin(3, first, Metrics::new(&opentelemetry::global::meter("test")))
+    fn begin(first: bool, news: &mut News) -> Progress<'_> {
+        Progress::begin(3, first, news, Metrics::new(&opentelemetry::global::meter("test")))
+    }
+
+    fn not_served() -> Error {
+        Error::NotServed { name: "z".to_owned(), why: "no".to_owned() }
     }
 
     #[test]
     fn another_pass_is_for_what_it_may_install() {
-        let mut progress = begin(true);
+        let mut news = News::default();
+        let mut progress = begin(true, &mut news);
         assert!(!progress.crd("x", Err(unknown())));
         assert!(progress.crd("y", Ok(Outcome::Written)));
-        assert!(!progress.crd("z", Err(Error::NotServed { name: "z".to_owned(), why: "no".to_owned() })));
+        assert!(!progress.crd("z", Err(not_served())));
         assert_eq!((progress.installed, progress.failed), (1, 2));
         assert_eq!(progress.end(Versions::All), 1);
     }
 
     #[test]
     fn failure_that_stays_is_told_once_by_a_leader() {
-        assert!(begin(true).is_news(&unknown()) && !begin(false).is_news(&unknown()));
-        assert!(begin(false).is_news(&Error::NotServed { name: "z".to_owned(), why: "no".to_owned() }));
+        let mut news = News::default();
+        let mut first = begin(true, &mut news);
+        assert!(first.is_news("x", Some(&unknown())) && first.changed);
+        let mut second = begin(false, &mut news);
+        assert!(!second.is_news("x", Some(&unknown())) && !second.changed);
+        assert!(second.is_news("z", Some(&not_served())));
+        assert!(second.is_news("x", None) && second.changed, "it works again");
     }
 }

@@ -30,7 +30,7 @@ impl Default for Timers {
 
 /// What to do after looking at the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub(crate) enum Turn {
     /// Somebody else leads; look again after this time.
     Wait(Duration),
     /// Take the lease: write it under this version.
@@ -39,7 +39,7 @@ pub enum Turn {
 
 /// What a candidate knows of the lease.
 #[derive(Clone, Debug)]
-pub struct Elector {
+pub(crate) struct Elector {
     timers: Timers,
     /// The holder and renewal seen last, and the end of the read that first showed them.
     seen: Option<(Option<String>, String, Instant)>,
@@ -47,13 +47,13 @@ pub struct Elector {
 
 impl Elector {
     /// Knows nothing yet.
-    pub fn new(timers: Timers) -> Self {
+    pub(crate) fn new(timers: Timers) -> Self {
         Self { timers, seen: None }
     }
 
     /// Looks at the lease. A holder is replaced only if its lease was unchanged for the whole time on our clock, by a read
     /// that began after that; what the holder wrote as its time does not matter.
-    pub fn look(&mut self, found: Option<&Found<LeaderLease>>, read: Read) -> Turn {
+    pub(crate) fn look(&mut self, found: Option<&Found<LeaderLease>>, read: Read) -> Turn {
         let Some(Found { record, version }) = found else {
             self.seen = None;
             return Turn::Take(None);
@@ -77,7 +77,7 @@ impl Elector {
     }
 
     /// The term of the next leader: above the lease's and the map's, in case one of them was deleted.
-    pub fn next_term(lease: Option<&LeaderLease>, map: Option<u64>) -> u64 {
+    pub(crate) fn next_term(lease: Option<&LeaderLease>, map: Option<u64>) -> u64 {
         lease.map_or(0, |lease| lease.term).max(map.unwrap_or(0)) + 1
     }
 }

@@ -12,11 +12,11 @@ use crate::shard_map::ShardMap;
 
 /// One Join stream. A worker that joins again has another one, and what an older one still brings is void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamId(pub u64);
+pub(crate) struct StreamId(pub u64);
 
 /// Something happened.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub(crate) enum Event {
     /// The workers' leases were read.
     Leases {
         /// All of them.
@@ -80,7 +80,7 @@ pub enum Event {
 
 /// Something to do.
 #[derive(Clone, Debug)]
-pub enum Action {
+pub(crate) enum Action {
     /// Write the map, guarded by the version that the last write left. Answered by [`Event::Saved`].
     Save {
         /// Names this state of the map in the answer.
@@ -119,7 +119,7 @@ pub enum Action {
 
 /// Something that operators count.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Note {
+pub(crate) enum Note {
     /// A shard's grant went out.
     Granted {
         /// Why it changed hands.

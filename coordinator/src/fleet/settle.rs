@@ -59,7 +59,7 @@ impl Fleet {
                 && let Some(owner) = &shard.owner
                 && self.condemned.insert(owner.clone())
             {
-                tracing::warn!(worker = %owner, %shard, "Revoke was not answered in time");
+                tracing::warn!(worker = %owner, %shard, "Worker did not answer a revoke in time");
                 actions.push(Action::Note(Note::Unanswered));
             }
         }

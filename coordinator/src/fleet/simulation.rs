@@ -3,13 +3,13 @@
 //! After each step, no key has two workers that would write for it, and no epoch of a key was granted to two workers. After
 //! all of it, in calm, every key has exactly one.
 
-mod world;
+mod model;
 
 use std::time::Duration;
 
 use proptest::prelude::*;
 
-use self::world::{PROBES, World, probe};
+use self::model::{FleetModel, PROBES, probe};
 
 const WORKERS: usize = 4;
 
@@ -62,163 +62,163 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn run(world: &mut World, step: &Step) {
-    let leader = |index: &usize| index % world.leaders().max(1);
+fn run(model: &mut FleetModel, step: &Step) {
+    let leader = |index: &usize| index % model.leaders().max(1);
     // Old streams matter less than young ones: most have nothing left to bring.
-    let stream = |index: &usize| world.streams().saturating_sub(1 + index % world.streams().clamp(1, 6));
+    let stream = |index: &usize| model.streams().saturating_sub(1 + index % model.streams().clamp(1, 6));
     match step {
-        Step::Wait(millis) => world.now += Duration::from_millis(*millis),
-        Step::Elect => world.elect(),
-        Step::Depose(index) => world.depose(leader(index)),
-        Step::Tick(index) => world.tick(leader(index)),
-        Step::ReadLeases(index) => world.begin_read(leader(index)),
-        Step::Store(index, newest) => world.run_operation(leader(index), *newest),
-        Step::Renew(worker, took) => world.renew(*worker, Duration::from_millis(*took)),
-        Step::Join(worker) => world.join(*worker),
-        Step::Up(index) => world.deliver_up(stream(index)),
-        Step::Down(index) => world.deliver_down(stream(index)),
-        Step::Duplicate(index) => world.duplicate_up(stream(index)),
-        Step::Break(index) => world.break_stream(stream(index)),
-        Step::Release(worker) => world.release(*worker),
-        Step::Report(worker) => world.report(*worker),
-        Step::Hang(worker) => world.workers[*worker].hung = true,
-        Step::Crash(worker) => world.crash(*worker),
-        Step::Restart(worker) => world.restart(*worker),
-        Step::Leave(worker) => world.leave(*worker),
-        Step::Calm(rounds) => (0..*rounds).for_each(|_| calm(world)),
+        Step::Wait(millis) => model.now += Duration::from_millis(*millis),
+        Step::Elect => model.elect(),
+        Step::Depose(index) => model.depose(leader(index)),
+        Step::Tick(index) => model.tick(leader(index)),
+        Step::ReadLeases(index) => model.begin_read(leader(index)),
+        Step::Store(index, newest) => model.run_operation(leader(index), *newest),
+        Step::Renew(worker, took) => model.renew(*worker, Duration::from_millis(*took)),
+        Step::Join(worker) => model.join(*worker),
+        Step::Up(index) => model.deliver_up(stream(index)),
+        Step::Down(index) => model.deliver_down(stream(index)),
+        Step::Duplicate(index) => model.duplicate_up(stream(index)),
+        Step::Break(index) => model.break_stream(stream(index)),
+        Step::Release(worker) => model.release(*worker),
+        Step::Report(worker) => model.report(*worker),
+        Step::Hang(worker) => model.workers[*worker].hung = true,
+        Step::Crash(worker) => model.crash(*worker),
+        Step::Restart(worker) => model.restart(*worker),
+        Step::Leave(worker) => model.leave(*worker),
+        Step::Calm(rounds) => (0..*rounds).for_each(|_| calm(model)),
     }
 }
 
 /// Half a second in which everybody who lives does what is due.
-fn calm(world: &mut World) {
-    world.now += Duration::from_millis(500);
-    let newest = world.leaders().saturating_sub(1);
-    world.begin_read(newest);
+fn calm(model: &mut FleetModel) {
+    model.now += Duration::from_millis(500);
+    let newest = model.leaders().saturating_sub(1);
+    model.begin_read(newest);
     for worker in 0..WORKERS {
-        world.renew(worker, Duration::from_millis(20));
-        if !world.has_stream(worker) {
-            world.join(worker);
+        model.renew(worker, Duration::from_millis(20));
+        if !model.has_stream(worker) {
+            model.join(worker);
         }
-        world.report(worker);
+        model.report(worker);
     }
     for _ in 0..6 {
         for _ in 0..8 {
-            world.run_operation(newest, false);
+            model.run_operation(newest, false);
         }
-        let young = world.streams().saturating_sub(3 * WORKERS);
-        for stream in young..world.streams() {
+        let young = model.streams().saturating_sub(3 * WORKERS);
+        for stream in young..model.streams() {
             for _ in 0..8 {
-                world.deliver_up(stream);
-                world.deliver_down(stream);
+                model.deliver_up(stream);
+                model.deliver_down(stream);
             }
         }
-        (0..WORKERS).for_each(|worker| world.release(worker));
-        check(world);
+        (0..WORKERS).for_each(|worker| model.release(worker));
+        check(model);
     }
-    world.tick(newest);
+    model.tick(newest);
 }
 
-fn check(world: &World) {
+fn check(model: &FleetModel) {
     for index in 0..PROBES {
-        let writers = world.writers(&probe(index));
+        let writers = model.writers(&probe(index));
         assert!(writers.len() <= 1, "{} has several writers: {writers:?}", probe(index));
     }
 }
 
 /// Ends all trouble and gives the fleet a minute.
-fn settle(world: &mut World) {
-    if !world.newest_leads() {
-        world.elect();
+fn settle(model: &mut FleetModel) {
+    if !model.newest_leads() {
+        model.elect();
     }
-    world.depose_all_but_newest();
+    model.depose_all_but_newest();
     for worker in 0..WORKERS {
-        world.workers[worker].hung = false;
-        if !world.workers[worker].alive {
-            world.restart(worker);
+        model.workers[worker].hung = false;
+        if !model.workers[worker].alive {
+            model.restart(worker);
         }
     }
     for _ in 0..90 {
-        calm(world);
-        if !world.newest_leads() {
+        calm(model);
+        if !model.newest_leads() {
             // Its write met one of the leader before; another takes over.
-            world.elect();
+            model.elect();
         }
     }
 }
 
-fn check_calm(world: &World) {
-    let map = world.stored_map().expect("a leader writes the map");
+fn check_calm(model: &FleetModel) {
+    let map = model.stored_map().expect("a leader writes the map");
     for index in 0..PROBES {
         let key = probe(index);
         let owner = map.shard_of(&key).owner.clone();
         assert_eq!(
-            world.writers(&key).into_iter().cloned().collect::<Vec<_>>(),
+            model.writers(&key).into_iter().cloned().collect::<Vec<_>>(),
             owner.into_iter().collect::<Vec<_>>(),
             "{key}"
         );
-        assert_eq!(world.writers(&key).len(), 1, "nobody writes for {key}");
+        assert_eq!(model.writers(&key).len(), 1, "nobody writes for {key}");
     }
-    for worker in &world.workers {
-        let held = (0..PROBES).filter(|index| worker.writes(&probe(*index), world.now)).count();
+    for worker in &model.workers {
+        let held = (0..PROBES).filter(|index| worker.writes(&probe(*index), model.now)).count();
         assert!((4..=8).contains(&held), "{} holds {held} of {PROBES} equal keys", worker.id);
     }
 }
 
 #[test]
 fn quiet_fleet_shares_the_keys_evenly() {
-    let mut world = World::new(WORKERS);
-    settle(&mut world);
-    check_calm(&world);
+    let mut model = FleetModel::new(WORKERS);
+    settle(&mut model);
+    check_calm(&model);
 }
 
 #[test]
 fn hung_worker_loses_its_lease_and_its_shards() {
-    let mut world = World::new(WORKERS);
-    world.elect();
-    world.crash(3);
-    (0..40).for_each(|_| calm(&mut world));
-    (0..3).for_each(|worker| world.workers[worker].hung = true);
+    let mut model = FleetModel::new(WORKERS);
+    model.elect();
+    model.crash(3);
+    (0..40).for_each(|_| calm(&mut model));
+    (0..3).for_each(|worker| model.workers[worker].hung = true);
     // The fourth comes and is to be given a share that the hung ones do not release.
-    world.restart(3);
-    (0..80).for_each(|_| calm(&mut world));
-    let held = (0..PROBES).filter(|index| world.workers[3].writes(&probe(*index), world.now)).count();
+    model.restart(3);
+    (0..80).for_each(|_| calm(&mut model));
+    let held = (0..PROBES).filter(|index| model.workers[3].writes(&probe(*index), model.now)).count();
     assert!(held > 0, "the worker that answers has nothing");
 }
 
 #[test]
 fn crashed_workers_shards_are_taken_within_ten_seconds() {
-    let mut world = World::new(WORKERS);
-    world.elect();
-    (0..60).for_each(|_| calm(&mut world));
-    world.crash(0);
-    (0..19).for_each(|_| calm(&mut world));
+    let mut model = FleetModel::new(WORKERS);
+    model.elect();
+    (0..60).for_each(|_| calm(&mut model));
+    model.crash(0);
+    (0..19).for_each(|_| calm(&mut model));
     for index in 0..PROBES {
-        assert_eq!(world.writers(&probe(index)).len(), 1, "nobody writes for {}", probe(index));
+        assert_eq!(model.writers(&probe(index)).len(), 1, "nobody writes for {}", probe(index));
     }
 }
 
 #[test]
 fn leaving_workers_shards_are_taken_at_once() {
-    let mut world = World::new(WORKERS);
-    world.elect();
-    (0..60).for_each(|_| calm(&mut world));
-    world.leave(0);
-    (0..2).for_each(|_| calm(&mut world));
+    let mut model = FleetModel::new(WORKERS);
+    model.elect();
+    (0..60).for_each(|_| calm(&mut model));
+    model.leave(0);
+    (0..2).for_each(|_| calm(&mut model));
     for index in 0..PROBES {
-        assert_eq!(world.writers(&probe(index)).len(), 1, "nobody writes for {}", probe(index));
+        assert_eq!(model.writers(&probe(index)).len(), 1, "nobody writes for {}", probe(index));
     }
 }
 
 #[test]
 fn new_leader_moves_nothing() {
-    let mut world = World::new(WORKERS);
-    world.elect();
-    (0..60).for_each(|_| calm(&mut world));
-    let before = world.stored_map().cloned().expect("a leader writes the map");
-    world.elect();
-    world.depose_all_but_newest();
-    (0..60).for_each(|_| calm(&mut world));
-    let after = world.stored_map().expect("a leader writes the map");
+    let mut model = FleetModel::new(WORKERS);
+    model.elect();
+    (0..60).for_each(|_| calm(&mut model));
+    let before = model.stored_map().cloned().expect("a leader writes the map");
+    model.elect();
+    model.depose_all_but_newest();
+    (0..60).for_each(|_| calm(&mut model));
+    let after = model.stored_map().expect("a leader writes the map");
     assert_eq!((before.shards(), before.epoch), (after.shards(), after.epoch));
     assert!(after.term > before.term);
 }
@@ -226,12 +226,12 @@ fn new_leader_moves_nothing() {
 /// Nobody knows what a worker holds that has a lease and never says Hello.
 #[test]
 fn silent_worker_does_not_stop_a_fleet_whose_map_is_lost() {
-    let mut world = World::new(WORKERS);
-    world.elect();
-    world.workers[0].mute = true;
-    (0..80).for_each(|_| calm(&mut world));
+    let mut model = FleetModel::new(WORKERS);
+    model.elect();
+    model.workers[0].mute = true;
+    (0..80).for_each(|_| calm(&mut model));
     for index in 0..PROBES {
-        assert_eq!(world.writers(&probe(index)).len(), 1, "nobody writes for {}", probe(index));
+        assert_eq!(model.writers(&probe(index)).len(), 1, "nobody writes for {}", probe(index));
     }
 }
 
@@ -245,13 +245,13 @@ proptest! {
 
     #[test]
     fn one_writer_per_key_whatever_happens(steps in prop::collection::vec(step(), 1..160)) {
-        let mut world = World::new(WORKERS);
-        world.elect();
+        let mut model = FleetModel::new(WORKERS);
+        model.elect();
         for step in &steps {
-            run(&mut world, step);
-            check(&world);
+            run(&mut model, step);
+            check(&model);
         }
-        settle(&mut world);
-        check_calm(&world);
+        settle(&mut model);
+        check_calm(&model);
     }
 }

@@ -70,7 +70,7 @@ impl MapWriter {
                     Err(_) => {}
                 }
             }
-            tracing::warn!(attempts, error = &error as &dyn std::error::Error, "Did not write the shard map");
+            tracing::warn!(attempts, error = &error as &dyn std::error::Error, "Failed to write the shard map");
             tokio::time::sleep(AGAIN_AFTER.min(Duration::from_millis(20) * attempts)).await;
         }
     }

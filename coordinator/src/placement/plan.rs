@@ -9,7 +9,7 @@ use crate::handoff::Reason;
 
 /// One step. They are carried out in order.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Cut a shard; both parts stay with its owner.
     Split {
         /// The shard.
@@ -62,7 +62,7 @@ pub enum Step {
 
 /// Steps in the order in which to take them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The steps.
     pub steps: Vec<Step>,
     /// Whether another round should follow even for small differences.
@@ -71,7 +71,7 @@ pub struct Plan {
 
 impl Plan {
     /// Whether there is nothing to do.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Objects with their keys, and who holds which range.
-struct World {
+struct Workload {
     objects: Vec<Key>,
     shards: Vec<(KeyRange, Option<WorkerId>)>,
     balancing: bool,
@@ -32,7 +32,7 @@ fn population(namespaces: &[usize]) -> Vec<Key> {
     keys
 }
 
-impl World {
+impl Workload {
     fn new(namespaces: &[usize]) -> Self {
         Self { objects: population(namespaces), shards: vec![(KeyRange::ALL, None)], balancing: false }
     }
@@ -155,61 +155,61 @@ impl World {
 
 #[test]
 fn first_worker_gets_one_shard() {
-    let mut world = World::new(&[]);
-    world.settle(&workers(1));
-    assert_eq!(world.shards, [(KeyRange::ALL, Some(workers(1)[0].clone()))]);
+    let mut workload = Workload::new(&[]);
+    workload.settle(&workers(1));
+    assert_eq!(workload.shards, [(KeyRange::ALL, Some(workers(1)[0].clone()))]);
 }
 
 #[test]
 fn burst_on_one_worker_is_spread_in_one_round_along_namespaces() {
-    let mut world = World::new(&[10; 6]);
-    world.settle(&workers(1));
-    world.round(&workers(3));
-    assert_eq!(world.loads(&workers(3)), [20.0, 20.0, 20.0]);
-    assert_eq!(world.divided_namespaces(), 0);
+    let mut workload = Workload::new(&[10; 6]);
+    workload.settle(&workers(1));
+    workload.round(&workers(3));
+    assert_eq!(workload.loads(&workers(3)), [20.0, 20.0, 20.0]);
+    assert_eq!(workload.divided_namespaces(), 0);
 }
 
 #[test]
 fn even_namespaces_stay_whole() {
-    let mut world = World::new(&[100; 40]);
-    world.settle(&workers(1));
-    world.settle(&workers(5));
-    assert!(world.busiest_over_mean(&workers(5)) <= 1.05, "{:?}", world.loads(&workers(5)));
-    assert_eq!(world.divided_namespaces(), 0);
+    let mut workload = Workload::new(&[100; 40]);
+    workload.settle(&workers(1));
+    workload.settle(&workers(5));
+    assert!(workload.busiest_over_mean(&workers(5)) <= 1.05, "{:?}", workload.loads(&workers(5)));
+    assert_eq!(workload.divided_namespaces(), 0);
 }
 
 #[test]
 fn heavy_namespace_is_cut_inside() {
-    let mut world = World::new(&[5000, 10, 10, 10]);
-    world.settle(&workers(1));
-    world.settle(&workers(4));
-    assert!(world.busiest_over_mean(&workers(4)) <= 1.05, "{:?}", world.loads(&workers(4)));
+    let mut workload = Workload::new(&[5000, 10, 10, 10]);
+    workload.settle(&workers(1));
+    workload.settle(&workers(4));
+    assert!(workload.busiest_over_mean(&workers(4)) <= 1.05, "{:?}", workload.loads(&workers(4)));
 }
 
 #[test]
 fn balanced_fleet_is_left_alone_when_load_drifts_a_little() {
-    let mut world = World::new(&[100; 30]);
-    world.settle(&workers(3));
-    world.objects.extend(population(&[40]));
-    world.objects.sort();
-    let plan = plan(&world.view(&workers(3)));
+    let mut workload = Workload::new(&[100; 30]);
+    workload.settle(&workers(3));
+    workload.objects.extend(population(&[40]));
+    workload.objects.sort();
+    let plan = plan(&workload.view(&workers(3)));
     assert!(plan.is_empty(), "{plan}");
 }
 
 #[test]
 fn nothing_is_evened_out_before_all_loads_are_known() {
-    let mut world = World::new(&[100; 30]);
-    world.settle(&workers(1));
-    let view = View { loads_known: false, ..world.view(&workers(3)) };
+    let mut workload = Workload::new(&[100; 30]);
+    workload.settle(&workers(1));
+    let view = View { loads_known: false, ..workload.view(&workers(3)) };
     assert!(plan(&view).is_empty());
-    assert!(!plan(&world.view(&workers(3))).is_empty());
+    assert!(!plan(&workload.view(&workers(3))).is_empty());
 }
 
 #[test]
 fn worker_that_comes_back_gets_what_it_had() {
-    let mut world = World::new(&[100; 30]);
-    world.settle(&workers(3));
-    let mut view = world.view(&workers(3));
+    let mut workload = Workload::new(&[100; 30]);
+    workload.settle(&workers(3));
+    let mut view = workload.view(&workers(3));
     for shard in view.shards.iter_mut().filter(|shard| shard.owner.as_ref() == Some(&workers(3)[1])) {
         shard.stand = Stand::Vacant(Reason::NotHeld);
     }
@@ -222,38 +222,38 @@ fn worker_that_comes_back_gets_what_it_had() {
 
 #[test]
 fn plan_says_why() {
-    let mut world = World::new(&[10, 10]);
-    world.settle(&workers(2));
-    let text = plan(&world.view(&workers(1))).to_string();
+    let mut workload = Workload::new(&[10, 10]);
+    workload.settle(&workers(2));
+    let text = plan(&workload.view(&workers(1))).to_string();
     assert!(text.contains("w01->w00 (lease expired, cost 10.00 of mean 20.00)"), "{text}");
 }
 
 #[test]
 fn leaving_worker_is_emptied_at_once() {
-    let mut world = World::new(&[50; 20]);
-    world.settle(&workers(3));
-    let mut view = world.view(&workers(3));
+    let mut workload = Workload::new(&[50; 20]);
+    workload.settle(&workers(3));
+    let mut view = workload.view(&workers(3));
     let leaving = view.workers.remove(2);
     for shard in view.shards.iter_mut().filter(|shard| shard.owner.as_ref() == Some(&leaving)) {
         shard.stand = Stand::Evacuate;
     }
     let steps = plan(&view).steps;
     let evacuated = steps.iter().filter(|step| matches!(step, Step::Move { reason: Reason::Leaving, .. })).count();
-    let owned = world.shards.iter().filter(|(_, owner)| owner.as_ref() == Some(&leaving)).count();
+    let owned = workload.shards.iter().filter(|(_, owner)| owner.as_ref() == Some(&leaving)).count();
     assert!(evacuated >= owned, "{steps:?}");
 }
 
 #[test]
 fn cold_neighbours_are_joined_when_there_are_too_many() {
-    let mut world = World::new(&[1; 200]);
+    let mut workload = Workload::new(&[1; 200]);
     let owner = workers(1)[0].clone();
-    let starts: Vec<_> = [Key::MIN].into_iter().chain(world.objects.iter().copied()).collect();
+    let starts: Vec<_> = [Key::MIN].into_iter().chain(workload.objects.iter().copied()).collect();
     let end = |index: usize| starts.get(index + 1).copied();
-    world.shards = (0..starts.len())
+    workload.shards = (0..starts.len())
         .map(|index| (KeyRange { start: starts[index], end: end(index) }, Some(owner.clone())))
         .collect();
-    world.settle(&workers(1));
-    assert!(world.shards.len() <= SHARDS_PER_WORKER, "{}", world.shards.len());
+    workload.settle(&workers(1));
+    assert!(workload.shards.len() <= SHARDS_PER_WORKER, "{}", workload.shards.len());
 }
 
 proptest! {
@@ -265,20 +265,20 @@ proptest! {
         namespaces in prop::collection::vec(1..400_usize, 30..80),
         count in 2..9_usize,
     ) {
-        let mut world = World::new(&namespaces);
-        let total = world.objects.len() as f64;
-        world.settle(&workers(count));
-        prop_assert!(world.busiest_over_mean(&workers(count)) <= 1.08, "{:?}", world.loads(&workers(count)));
+        let mut workload = Workload::new(&namespaces);
+        let total = workload.objects.len() as f64;
+        workload.settle(&workers(count));
+        prop_assert!(workload.busiest_over_mean(&workers(count)) <= 1.08, "{:?}", workload.loads(&workers(count)));
 
-        let joined = world.settle(&workers(count + 1)) / total;
+        let joined = workload.settle(&workers(count + 1)) / total;
         let ideal = 1.0 / (count + 1) as f64;
         prop_assert!(joined <= ideal + 0.05, "join moved {joined:.3}, ideal {ideal:.3}");
-        prop_assert!(world.busiest_over_mean(&workers(count + 1)) <= 1.08, "{:?}", world.loads(&workers(count + 1)));
+        prop_assert!(workload.busiest_over_mean(&workers(count + 1)) <= 1.08, "{:?}", workload.loads(&workers(count + 1)));
 
-        let left = world.settle(&workers(count)) / total;
+        let left = workload.settle(&workers(count)) / total;
         prop_assert!(left <= ideal + 0.05, "leave moved {left:.3}, ideal {ideal:.3}");
-        prop_assert!(world.busiest_over_mean(&workers(count)) <= 1.08, "{:?}", world.loads(&workers(count)));
-        prop_assert!(world.shards.len() <= (SHARDS_PER_WORKER * count).max(24), "{} shards", world.shards.len());
+        prop_assert!(workload.busiest_over_mean(&workers(count)) <= 1.08, "{:?}", workload.loads(&workers(count)));
+        prop_assert!(workload.shards.len() <= (SHARDS_PER_WORKER * count).max(24), "{} shards", workload.shards.len());
     }
 }
 

@@ -83,10 +83,10 @@ impl Store for Kubernetes {
     async fn fence(&self, pod: &str, known: &Version, by: &str) -> Result<(), Error> {
         let name = names::worker_lease(pod);
         let Some(mut lease) = call("read a worker's lease", self.leases.get_opt(&name)).await? else {
-            return Err(Error::Conflict { what: format!("lease {name}") });
+            return Err(Error::Conflict { what: format!("fence lease {name}") });
         };
         if version(&lease.metadata) != *known {
-            return Err(Error::Conflict { what: format!("lease {name}") });
+            return Err(Error::Conflict { what: format!("fence lease {name}") });
         }
         lease.metadata.managed_fields = None;
         lease.metadata.annotations.get_or_insert_default().insert(names::FENCED_BY.to_owned(), by.to_owned());

@@ -57,7 +57,7 @@ impl Memory {
         let next = state.versions + 1;
         let slot = slot(state);
         if slot.as_ref().map(|(_, version)| Version(version.to_string())).as_ref() != known {
-            return Err(Error::Conflict { what: "record".into() });
+            return Err(Error::Conflict { what: "write the record".into() });
         }
         *slot = Some((record, next));
         state.versions = next;
@@ -98,11 +98,11 @@ impl Store for Memory {
     }
 
     async fn fence(&self, pod: &str, _: &Version, _: &str) -> Result<(), Error> {
-        Err(Error::Conflict { what: pod.into() })
+        Err(Error::Conflict { what: format!("change the lease of {pod}") })
     }
 
     async fn forget(&self, pod: &str, _: &Version) -> Result<(), Error> {
-        Err(Error::Conflict { what: pod.into() })
+        Err(Error::Conflict { what: format!("change the lease of {pod}") })
     }
 
     async fn map(&self) -> Result<Option<Found<Result<ShardMap, Error>>>, Error> {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use flotilla_coordinator::crd_install::Versions;
+use flotilla_coordinator::Versions;
 use flotilla_crds::{Catalog, KindEntry, Pattern};
 use http::Request;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
@@ -124,7 +124,7 @@ impl InstallationOnly {
             let text = fs::read_to_string(&log).with_context(|| format!("failed to read {}", log.display()))?;
             if let Some(end) = text
                 .lines()
-                .find(|line| ["Installed CRDs", "Did not install all CRDs"].iter().any(|end| line.contains(end)))
+                .find(|line| ["Installed CRDs", "Failed to install some CRDs"].iter().any(|end| line.contains(end)))
             {
                 anyhow::ensure!(end.contains(&format!("installed={kinds} ")), "not all are installed: {end}");
                 break;

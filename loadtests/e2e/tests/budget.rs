@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flotilla_coordinator::budget as ledger;
+use flotilla_coordinator::{BudgetDesk, BudgetMetrics, BudgetOptions, Outgoing, Recipient};
 use flotilla_proto::v1::leader_message::Message as ToWorker;
 use flotilla_proto::v1::worker_message::Message as FromWorker;
 use flotilla_proto::{BucketKey, Class, Term, WorkerId};
@@ -125,10 +125,10 @@ impl BusyFleet {
     fn start_leader(&mut self) {
         self.term += 1;
         self.stop_leader = CancellationToken::new();
-        let metrics = ledger::Metrics::new(&opentelemetry::global::meter("test"));
+        let metrics = BudgetMetrics::new(&opentelemetry::global::meter("test"));
         let now = Instant::now().into_std();
-        let options = ledger::Options { time_scale: self.time_scale, ..ledger::Options::default() };
-        let desk = ledger::Desk::new(Term(self.term), options, metrics, now);
+        let options = BudgetOptions { time_scale: self.time_scale, ..BudgetOptions::default() };
+        let desk = BudgetDesk::new(Term(self.term), options, metrics, now);
         let heard = self.heard.take().expect("there is a leader already");
         self.leader = Some(tokio::spawn(lead(desk, self.workers.clone(), heard, self.stop_leader.clone())));
     }
@@ -170,7 +170,7 @@ async fn call_for_ever(budget: Budget, arm: Arc<Mutex<Arm>>, caller: usize) {
 
 /// A leader that does nothing but the budget.
 async fn lead(
-    mut desk: ledger::Desk,
+    mut desk: BudgetDesk,
     workers: Vec<(WorkerId, Budget)>,
     mut heard: mpsc::UnboundedReceiver<(WorkerId, FromWorker)>,
     stop: CancellationToken,
@@ -178,7 +178,7 @@ async fn lead(
     while heard.try_recv().is_ok() {} // said to nobody
     let ids: BTreeSet<WorkerId> = workers.iter().map(|(id, _)| id.clone()).collect();
     desk.set_members(&ids, Instant::now().into_std());
-    let mut tick = tokio::time::interval(ledger::Desk::TICK);
+    let mut tick = tokio::time::interval(BudgetDesk::TICK);
     loop {
         let out = tokio::select! {
             () = stop.cancelled() => return heard,
@@ -187,9 +187,8 @@ async fn lead(
                 desk.receive(&worker, &message, Instant::now().into_std()).expect("a known bucket")
             }
         };
-        for ledger::Outgoing { to, message } in out {
-            for (_, budget) in
-                workers.iter().filter(|(id, _)| to == ledger::To::All || to == ledger::To::One(id.clone()))
+        for Outgoing { to, message } in out {
+            for (_, budget) in workers.iter().filter(|(id, _)| to == Recipient::All || to == Recipient::One(id.clone()))
             {
                 deliver(budget.clone(), message.clone());
             }

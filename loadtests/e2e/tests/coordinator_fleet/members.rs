@@ -5,8 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
-use flotilla_coordinator::store::{Kubernetes, Store};
-use flotilla_coordinator::{Config, Coordinator, Role, shard_map::ShardMap};
+use flotilla_coordinator::{Config, Coordinator, KubernetesStore, Role, ShardMap, Store};
 use flotilla_proto::{GroupKind, Key, KeyRange, Term, Tls, WorkerId, v1};
 use flotilla_testbed::control_plane::ControlPlane;
 use flotilla_worker::fleet::leader::Finder;
@@ -256,7 +255,7 @@ pub(crate) fn objects(namespaces: usize, each: usize) -> Vec<Key> {
 
 /// The map as it is stored, if it is.
 pub(crate) async fn stored_map(cluster: &ControlPlane, namespace: &str) -> Option<ShardMap> {
-    let store = Kubernetes::new(cluster.client(), namespace);
+    let store = KubernetesStore::new(cluster.client(), namespace);
     Some(store.map().await.expect("API server answers")?.record.expect("it can be read"))
 }
 

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flotilla_coordinator::shard_map::ShardMap;
-use flotilla_coordinator::store::{Kubernetes, LeaderLease, Store};
+use flotilla_coordinator::{KubernetesStore, LeaderLease, ShardMap, Store, StoreVersion};
 use flotilla_proto::{Key, Term, WorkerId};
 use flotilla_testbed::control_plane::ControlPlane;
 
@@ -63,7 +62,7 @@ async fn worker_lease_is_fenced(store: &dyn Store, worker: &Worker, pod: &str) {
     };
     let lease = eventually("worker has its lease", Duration::from_secs(10), async || seen().await).await;
     assert!(!lease.fenced);
-    let old = flotilla_coordinator::store::Version(lease.version.clone());
+    let old = StoreVersion(lease.version.clone());
     eventually("worker renews", Duration::from_secs(10), async || {
         seen().await.filter(|next| next.renewal != lease.renewal).map(|_| ())
     })
@@ -76,7 +75,7 @@ async fn worker_lease_is_fenced(store: &dyn Store, worker: &Worker, pod: &str) {
         flotilla_proto::Epoch(1),
         flotilla_worker::fleet::Handover::Clean,
     );
-    let now = flotilla_coordinator::store::Version(seen().await.unwrap().version);
+    let now = StoreVersion(seen().await.unwrap().version);
     store.fence(pod, &now, "test").await.unwrap();
     eventually("worker gave everything up", Duration::from_secs(10), async || {
         worker.shards.held().is_empty().then_some(())
@@ -89,7 +88,7 @@ async fn kubernetes_keeps_the_contract() {
     begin();
     let cluster = ControlPlane::shared().await;
     let namespace = cluster.namespace("store").await.unwrap();
-    let store: Arc<dyn Store> = Arc::new(Kubernetes::new(cluster.client(), &namespace));
+    let store: Arc<dyn Store> = Arc::new(KubernetesStore::new(cluster.client(), &namespace));
     leader_lease_is_guarded(&*store).await;
     map_is_guarded(&*store).await;
     let worker = Worker::start(cluster, &namespace, "w", Arc::default());
@@ -104,6 +103,6 @@ async fn kubernetes_keeps_the_contract() {
     })
     .await;
     assert!(!left.fenced, "let go by itself");
-    store.forget("w", &flotilla_coordinator::store::Version(left.version)).await.unwrap();
+    store.forget("w", &StoreVersion(left.version)).await.unwrap();
     assert!(store.workers().await.unwrap().is_empty());
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flotilla_coordinator::crd_install::Versions;
+use flotilla_coordinator::Versions;
 use flotilla_crds::{Catalog, Kind, Pattern};
 use flotilla_testbed::cluster;
 use flotilla_testbed::control_plane::ControlPlane;

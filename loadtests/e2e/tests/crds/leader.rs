@@ -1,7 +1,6 @@
 //! A coordinator in this process that leads for a while, and so installs CRDs.
 
-use flotilla_coordinator::crd_install::Versions;
-use flotilla_coordinator::{Config, Coordinator};
+use flotilla_coordinator::{Config, Coordinator, Versions};
 use flotilla_crds::Pattern;
 use flotilla_testbed::control_plane::ControlPlane;
 use tokio_util::sync::CancellationToken;

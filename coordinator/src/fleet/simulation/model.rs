@@ -148,7 +148,8 @@ struct Stream {
     broken: bool,
 }
 
-pub(super) struct World {
+/// The store, leaders, workers and streams of one simulated fleet. What each worker believes is kept beside the truth.
+pub(super) struct FleetModel {
     pub(super) now: Instant,
     leases: BTreeMap<String, Lease>,
     map: Option<(ShardMap, u64)>,
@@ -160,7 +161,7 @@ pub(super) struct World {
     granted: Vec<(KeyRange, Epoch, WorkerId)>,
 }
 
-impl World {
+impl FleetModel {
     pub(super) fn new(workers: usize) -> Self {
         let worker = |index: usize| {
             let pod = format!("w{index}");

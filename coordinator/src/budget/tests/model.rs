@@ -53,7 +53,8 @@ struct Worker {
     down: VecDeque<(Instant, ToWorker)>,
 }
 
-struct World {
+/// Workers, leaders and the streams between them around one of ARM's buckets. Leases and shards play no part here.
+struct BudgetModel {
     now: Instant,
     arm: Arm,
     desk: Option<Desk>,
@@ -95,11 +96,11 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-impl World {
+impl BudgetModel {
     fn new(workers: usize) -> Self {
         let limit = Class::Write.limit();
         let arm = Arm { level: limit.capacity, refused: 0, taken: 0 };
-        let mut world = Self {
+        let mut model = Self {
             now: Instant::now(),
             arm,
             desk: None,
@@ -110,10 +111,10 @@ impl World {
             lose: 0,
         };
         for _ in 0..workers {
-            world.start_worker();
+            model.start_worker();
         }
-        world.leader_comes();
-        world
+        model.leader_comes();
+        model
     }
 
     fn start_worker(&mut self) {
@@ -369,40 +370,40 @@ proptest! {
     /// The law: whatever happens, ARM's bucket is never asked for more than it holds.
     #[test]
     fn arm_never_has_to_refuse(workers in 1..4_usize, events in prop::collection::vec(event(), 1..60)) {
-        let mut world = World::new(workers);
+        let mut model = BudgetModel::new(workers);
         for event in &events {
-            world.apply(event);
-            prop_assert_eq!(world.arm.refused, 0, "after {:?}", event);
+            model.apply(event);
+            prop_assert_eq!(model.arm.refused, 0, "after {:?}", event);
         }
     }
 }
 
 #[test]
 fn a_saturated_fleet_uses_what_arm_allows() {
-    let mut world = World::new(3);
+    let mut model = BudgetModel::new(3);
     for worker in 0..3 {
-        world.apply(&Event::Want(worker, 100_000));
+        model.apply(&Event::Want(worker, 100_000));
     }
-    world.pass(Duration::from_mins(2));
+    model.pass(Duration::from_mins(2));
     let allowed = 200.0 + 10.0 * 120.0;
-    let used = f64::from(world.arm.taken) / allowed;
+    let used = f64::from(model.arm.taken) / allowed;
     assert!(used >= 0.95, "used {used:.3} of what ARM allowed");
-    assert_eq!(world.arm.refused, 0);
+    assert_eq!(model.arm.refused, 0);
 }
 
 #[test]
 fn a_fleet_without_a_leader_lives_on_its_shares() {
-    let mut world = World::new(3);
+    let mut model = BudgetModel::new(3);
     for worker in 0..3 {
-        world.apply(&Event::Want(worker, 100_000));
+        model.apply(&Event::Want(worker, 100_000));
     }
-    world.pass(Duration::from_mins(1));
-    world.leader_dies();
-    let before = world.arm.taken;
-    world.pass(Duration::from_mins(1));
-    let spent = world.arm.taken - before;
+    model.pass(Duration::from_mins(1));
+    model.leader_dies();
+    let before = model.arm.taken;
+    model.pass(Duration::from_mins(1));
+    let spent = model.arm.taken - before;
     assert!((500..=600).contains(&spent), "spent {spent} in 60 s without a leader, of which 5 s were patience");
-    world.leader_comes();
-    world.pass(Duration::from_mins(1));
-    assert_eq!(world.arm.refused, 0);
+    model.leader_comes();
+    model.pass(Duration::from_mins(1));
+    assert_eq!(model.arm.refused, 0);
 }
