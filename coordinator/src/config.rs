@@ -1,4 +1,4 @@
-//! What a coordinator is told at its start.
+//! The settings of a coordinator.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,11 +20,11 @@ pub struct Config {
     pub pod: String,
     /// Where the gRPC server listens; port 0 takes any.
     pub listen: SocketAddr,
-    /// What workers are told as our address; the listening address if not given.
+    /// The address that we announce to workers; the listening address if not given.
     pub advertise: Option<String>,
     /// Mutual TLS with the workers.
     pub tls: Option<Tls>,
-    /// Whether the leader writes CRDs. Otherwise it only looks at which there are.
+    /// Whether the leader writes CRDs. Otherwise it only follows which exist.
     pub manage_crds: bool,
     /// The kinds to install.
     pub crd_pattern: Pattern,
@@ -36,7 +36,7 @@ pub struct Config {
     pub fleet: fleet::Settings,
     /// Times and rates of the budget.
     pub budget: budget::Options,
-    /// How kinds with objects are looked for.
+    /// How discovery finds kinds with objects.
     pub kinds: kinds::Settings,
     /// How often the workers' leases are read.
     pub read_leases_every: Duration,

@@ -1,7 +1,7 @@
 //! Who leads: the edge that reads and writes the coordinators' lease.
 //!
 //! *Flow.* [`Campaign::win`] waits until the lease can be taken; [`Campaign::hold`] renews it until it can't, or until it is told
-//! to stop; [`Campaign::vacate`] lets it go, so that a standby takes over at once.
+//! to stop; [`Campaign::vacate`] gives it up, so that a standby takes over at once.
 //!
 //! *Guarantees.* `hold` returns before anybody else may take the lease: it counts from the beginning of the last renewal
 //! that succeeded, on a monotonic clock. *Assumption:* clocks run at the same rate.
@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 pub use elector::Timers;
-pub(crate) use elector::{Elector, Turn};
+pub(crate) use elector::{Elector, Verdict};
 
 use crate::membership::Read;
 use crate::store::{Found, LeaderLease, Store, Version};
@@ -74,13 +74,13 @@ impl Campaign {
         let began = Instant::now();
         let found = self.store.leader().await?;
         let read = Read { began, ended: Instant::now() };
-        let known = match elector.look(found.as_ref(), read) {
-            Turn::Wait(wait) => {
+        let known = match elector.observe(found.as_ref(), read) {
+            Verdict::Wait(wait) => {
                 let holder = found.map(|found| found.record).filter(|lease| lease.holder.is_some());
                 saw(holder.map(|lease| lease.address));
                 return Ok(Err(wait));
             }
-            Turn::Take(known) => known,
+            Verdict::Take(known) => known,
         };
         let map = self.store.map().await?.and_then(|found| found.record.ok()).map(|map| map.term.0);
         let term = Elector::next_term(found.as_ref().map(|found| &found.record), map);
@@ -117,7 +117,7 @@ impl Campaign {
         }
     }
 
-    /// False if somebody else has the lease. A failed call is no answer: the next one decides, or the deadline.
+    /// False if somebody else has the lease. A failed call decides nothing: the next one does, or the deadline.
     async fn renew(&self, held: &mut Held) -> bool {
         let began = Instant::now();
         match self.store.put_leader(&held.lease, Some(&held.version)).await {
@@ -146,7 +146,7 @@ impl Campaign {
         }
     }
 
-    /// Lets the lease go. Called when the leader's work has ended.
+    /// Gives the lease up. Called when the leader's work has ended.
     pub(crate) async fn vacate(&self, held: &Held) {
         let lease = LeaderLease { holder: None, ..held.lease.clone() };
         let mut vacated = self.store.put_leader(&lease, Some(&held.version)).await.map(|_| ());

@@ -4,7 +4,7 @@
 //!
 //! *Guarantees.* A grant leaves only after the map that names the new owner is in the store, and the map names a new owner
 //! only after the former one released the shard, or its lease ran out and was fenced. A new leader changes no owner before
-//! every owner that is alive told what it holds. Every wait ends: see [`Settings`].
+//! every owner that is alive has said what it holds. Every wait ends: see [`Settings`].
 //!
 //! *Assumptions.* The store refuses a map or a lease whose version is not the one last read, so a deposed leader can change
 //! nothing. A worker obeys one stream at a time.
@@ -33,7 +33,7 @@ use crate::shard_map::{Shard, ShardMap};
 pub struct Settings {
     /// How long a silent worker is believed.
     pub lease: Timers,
-    /// What a worker is told as the time in which it has to give a shard up. A worker that does not answer in time loses
+    /// How long a worker has to give a shard up. A worker that does not answer in time loses
     /// everything.
     pub revoke_within: Duration,
     /// How much longer the leader waits before it takes the worker's lease away.
@@ -76,7 +76,7 @@ struct Peer {
     stream: StreamId,
     /// It said that it stops: it gets nothing more.
     leaving: bool,
-    /// When it joined, and whether it has told what its shards cost since.
+    /// When it joined, and whether it has reported what its shards cost since.
     joined: Instant,
     reported: bool,
 }

@@ -24,7 +24,7 @@ use self::counters::{Counters, Resource, Scrape};
 use crate::installed::Installed;
 use crate::metrics::Metrics;
 
-/// How kinds are looked for.
+/// How discovery finds kinds.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Least time between two scrapes of the API server's metrics.
@@ -33,7 +33,7 @@ pub struct Settings {
     pub scrape_share: u32,
     /// Time for one round over all installed kinds.
     pub round_within: Duration,
-    /// Between two looks of the first round on a cluster that has objects already.
+    /// Between two checks of the first round on a cluster that has objects already.
     pub first_round_pause: Duration,
     /// A kind is dropped when no worker has reported it for so long.
     pub forget_after: Duration,
@@ -51,7 +51,7 @@ impl Default for Settings {
     }
 }
 
-/// Looks for kinds with objects while we lead.
+/// Finds kinds with objects while we lead.
 pub(crate) struct Discovery {
     pub(crate) client: Client,
     pub(crate) catalog: &'static Catalog,
@@ -65,7 +65,7 @@ pub(crate) struct Discovery {
     pub(crate) kinds: watch::Sender<BTreeSet<GroupKind>>,
 }
 
-/// Why a kind was looked at; a metric's label.
+/// Why a kind was checked; a metric's label.
 #[derive(Clone, Copy)]
 enum Cause {
     Counter,
@@ -84,17 +84,17 @@ impl Cause {
 }
 
 impl Discovery {
-    /// Looks until dropped. `first_round`: there was no map, so objects from before us may be stored anywhere.
+    /// Runs until dropped. `first_round`: there was no map, so objects from before us may be stored anywhere.
     pub(crate) async fn run(mut self, first_round: bool) {
         let mut counters = Counters::default();
         let mut last_reported: BTreeMap<GroupKind, Instant> = BTreeMap::new();
         let mut queue: Vec<GroupKind> = Vec::new();
         let mut hurried = first_round;
         let mut scrape_at = Instant::now();
-        let mut look_at = Instant::now();
+        let mut check_at = Instant::now();
         let mut complained = false;
         loop {
-            let next = scrape_at.min(look_at);
+            let next = scrape_at.min(check_at);
             tokio::select! {
                 () = tokio::time::sleep_until(next.into()) => {}
                 Ok(()) = self.reported.changed() => {}
@@ -122,16 +122,16 @@ impl Discovery {
                 let took = now.elapsed();
                 scrape_at = Instant::now() + self.settings.scrape_every.max(took * self.settings.scrape_share);
             }
-            if now >= look_at {
+            if now >= check_at {
                 if queue.is_empty() {
                     queue = self.installed.borrow().kinds(self.catalog, hurried);
                     hurried &= !self.installed.borrow().complete;
                 }
                 if let Some(kind) = queue.pop() {
-                    self.look(&kind, Cause::Round).await;
+                    self.check(&kind, Cause::Round).await;
                 }
                 self.forget(&mut last_reported, now).await;
-                look_at = now + self.pause(first_round && hurried, queue.len());
+                check_at = now + self.pause(first_round && hurried, queue.len());
             }
         }
     }
@@ -169,12 +169,12 @@ impl Discovery {
 
     async fn follow(&self, (group, plural): &Resource) {
         if let Some(entry) = self.catalog.kind_of_crd(&format!("{plural}.{group}")) {
-            self.look(&GroupKind::new(&entry.group, &entry.kind), Cause::Counter).await;
+            self.check(&GroupKind::new(&entry.group, &entry.kind), Cause::Counter).await;
         }
     }
 
-    /// Looks whether a kind that is not known to have objects has one.
-    async fn look(&self, kind: &GroupKind, cause: Cause) {
+    /// Checks whether a kind that is not known to have objects has one.
+    async fn check(&self, kind: &GroupKind, cause: Cause) {
         if self.kinds.borrow().contains(kind) {
             return;
         }

@@ -29,7 +29,7 @@ const MOVED_PER_ROUND: f64 = 0.10;
 const SHARDS_PER_WORKER: usize = 12;
 /// A namespace is cut inside only for an imbalance of at least so many objects: owners and children live apart then.
 const WORTH_CUTTING_A_NAMESPACE: f64 = 25.0;
-/// Steps in one round: what one round decides should be done before the next one looks.
+/// Steps in one round: what one round decides should be done before the next one begins.
 const MOVES_PER_ROUND: usize = 32;
 
 /// What may be done with a shard.

@@ -165,7 +165,7 @@ impl Terms {
             if shutdown.is_cancelled() {
                 return;
             }
-            // A term that ended by itself should not begin again at once and keep a standby from trying.
+            // A term that ended early should not begin again at once and keep a standby from trying.
             tokio::time::sleep(self.config.election.retry_every).await;
         }
     }

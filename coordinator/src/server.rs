@@ -98,7 +98,7 @@ impl Fleet for Service {
     }
 }
 
-/// Passes a worker's messages on until the stream ends, or its outbox is dropped, or we lead no more.
+/// Passes a worker's messages on until the stream ends, or its outbox is dropped, or our term ends.
 async fn read(
     mut messages: Streaming<WorkerMessage>,
     worker: WorkerId,
@@ -111,7 +111,7 @@ async fn read(
         let message = tokio::select! {
             () = closed.cancelled() => {
                 if let Some(outbox) = outbox.upgrade() {
-                    // The worker looks for the next leader either way.
+                    // The worker connects to the next leader either way.
                     let _ = outbox.try_send(Err(not_the_leader(None)));
                 }
                 return;

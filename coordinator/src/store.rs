@@ -34,7 +34,7 @@ pub struct Found<T> {
 /// The coordinators' lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderLease {
-    /// Who leads; None once it let go.
+    /// Who leads; None once it vacated the lease.
     pub holder: Option<String>,
     /// Where its gRPC server answers.
     pub address: String,

@@ -87,7 +87,7 @@ async fn follow<K>(
         let mut events = pin!(watcher(api, Config::default()).default_backoff());
         loop {
             let object = match events.try_next().await {
-                // The first list tells of what came between the worker's own look and the watch.
+                // The first list shows what changed between the worker's own read and the watch.
                 Ok(Some(Event::Apply(object) | Event::Delete(object) | Event::InitApply(object))) => object,
                 Ok(Some(Event::Init | Event::InitDone)) => continue,
                 Ok(None) => break,

@@ -1,4 +1,4 @@
-//! What the ledger may be told at its start.
+//! The settings of the ledger.
 
 use std::time::Duration;
 

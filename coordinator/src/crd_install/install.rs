@@ -205,7 +205,7 @@ impl Installer {
         }
     }
 
-    /// Notes the generation that a write led to, where it is not the one that was foretold: the API server may think two specs
+    /// Notes the generation that a write led to, where it is not the expected one: the API server may think two specs
     /// equal that we do not. Without it the CRD would be written in each pass.
     async fn correct_note(&self, mut written: DynamicObject, led_to: i64) -> Result<(), kube::Error> {
         let name = written.name_any();

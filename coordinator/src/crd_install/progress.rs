@@ -10,8 +10,8 @@ use super::outcome::Outcome;
 use super::versions::Versions;
 use crate::metrics::Metrics;
 
-/// Progress is told so often.
-const TELL_EVERY: Duration = Duration::from_secs(3);
+/// Progress is logged this often.
+const LOG_EVERY: Duration = Duration::from_secs(3);
 
 /// How far a pass has come.
 pub(super) struct Progress<'a> {
@@ -68,7 +68,7 @@ impl<'a> Progress<'a> {
         if self.first {
             self.metrics.crds(self.installed, self.of);
         }
-        if self.told.elapsed() >= TELL_EVERY {
+        if self.told.elapsed() >= LOG_EVERY {
             self.told = Instant::now();
             let Self { installed, of, written, failed, .. } = *self;
             tracing::info!(installed, of, written, failed, "Installing CRDs");

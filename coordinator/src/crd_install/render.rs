@@ -1,4 +1,4 @@
-//! A CRD as it is written: with our notes, with stored versions of the past, and in place of the one that is there.
+//! A CRD as it is written: with our notes, with stored versions of the past, and in place of an existing one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,9 +38,9 @@ pub(super) fn hash(object: &Value) -> Option<&str> {
     object["metadata"]["annotations"][HASH].as_str()
 }
 
-/// The generation that writing this object leads to, in place of the one that is there or as the first.
+/// The generation that writing this object leads to, in place of the existing one or as the first.
 ///
-/// Pure, and foretold because the note is to be part of the same write.
+/// Pure, and computed beforehand because the note has to be part of the same write.
 pub(super) fn leads_to(whole: &Value, existing: Option<&Value>) -> i64 {
     let Some(existing) = existing else { return FIRST_GENERATION };
     let present = existing["metadata"]["generation"].as_i64().unwrap_or_default();
@@ -78,7 +78,7 @@ fn with_stored_versions(mut rendered: Value, stored: &BTreeSet<String>) -> Value
     rendered
 }
 
-/// The whole object that replaces the CRD that is there, if it has not changed since it was read.
+/// The whole object that replaces the existing CRD, if it has not changed since it was read.
 ///
 /// A server-side apply would not do: it can't turn a conversion webhook off, because fields that belong to it are another
 /// manager's. Labels and annotations of others stay.
@@ -177,7 +177,7 @@ mod tests {
         less["versions"][0]["served"] = false.into();
         assert_eq!(leads_to(&crd(), Some(&there(4, less))), 5);
         let noted = noting_generation(hashed(crd()), 5);
-        assert_eq!(hash(&noted), hash(&hashed(crd())), "the note is no part of what we render");
+        assert_eq!(hash(&noted), hash(&hashed(crd())), "the note is not part of what we render");
         let annotations = serde_json::from_value(noted["metadata"]["annotations"].clone()).unwrap();
         assert_eq!(noted_generation(&annotations), Some(5));
         assert_eq!(noted_generation(&[(GENERATION.to_owned(), "x".to_owned())].into()), None);

@@ -16,7 +16,7 @@ pub enum Versions {
     /// Every one of the kind's.
     #[default]
     All,
-    /// The newest that is no preview, and those in use.
+    /// The newest that is not a preview, and those in use.
     Newest,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Offer {
 impl Offer {
     /// What the catalog says of a kind.
     pub(super) fn of(kind: &Kind) -> Self {
-        // A storage version is named after the newest version that is no preview.
+        // A storage version is named after the newest version that is not a preview.
         let newest = kind.hub().or(kind.versions().last());
         Self {
             default: kind.versions().iter().map(|version| version.name().to_owned()).collect(),

@@ -14,7 +14,7 @@ pub struct Timers {
     pub lease: Duration,
     /// A leader that could not renew for so long steps down. Shorter, so that it has stopped before another begins.
     pub renew_within: Duration,
-    /// How often the lease is looked at or renewed.
+    /// How often the lease is read or renewed.
     pub retry_every: Duration,
 }
 
@@ -28,10 +28,10 @@ impl Default for Timers {
     }
 }
 
-/// What to do after looking at the lease.
+/// What to do after reading the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// Somebody else leads; look again after this time.
+pub(crate) enum Verdict {
+    /// Somebody else leads; read the lease again after this time.
     Wait(Duration),
     /// Take the lease: write it under this version.
     Take(Option<Version>),
@@ -51,12 +51,12 @@ impl Elector {
         Self { timers, seen: None }
     }
 
-    /// Looks at the lease. A holder is replaced only if its lease was unchanged for the whole time on our clock, by a read
+    /// Takes in what the lease says. A holder is replaced only if its lease was unchanged for the whole time on our clock, by a read
     /// that began after that; what the holder wrote as its time does not matter.
-    pub(crate) fn look(&mut self, found: Option<&Found<LeaderLease>>, read: Read) -> Turn {
+    pub(crate) fn observe(&mut self, found: Option<&Found<LeaderLease>>, read: Read) -> Verdict {
         let Some(Found { record, version }) = found else {
             self.seen = None;
-            return Turn::Take(None);
+            return Verdict::Take(None);
         };
         let unchanged = self
             .seen
@@ -65,15 +65,15 @@ impl Elector {
         let since = unchanged.map_or(read.ended, |(_, _, since)| since);
         self.seen = Some((record.holder.clone(), record.renewal.clone(), since));
         if record.holder.is_none() {
-            return Turn::Take(Some(version.clone()));
+            return Verdict::Take(Some(version.clone()));
         }
         // The holder may have been started with a longer time than ours.
         let until = since + self.timers.lease.max(record.duration);
         if read.began >= until {
-            return Turn::Take(Some(version.clone()));
+            return Verdict::Take(Some(version.clone()));
         }
         let left = until.saturating_duration_since(read.ended);
-        Turn::Wait(left.clamp(Duration::from_millis(10), self.timers.retry_every))
+        Verdict::Wait(left.clamp(Duration::from_millis(10), self.timers.retry_every))
     }
 
     /// The term of the next leader: above the lease's and the map's, in case one of them was deleted.
@@ -108,18 +108,18 @@ mod tests {
             Self { start: Instant::now(), elector: Elector::new(Timers::default()) }
         }
 
-        fn look(&mut self, found: Option<&Found<LeaderLease>>, began: u64, ended: u64) -> Turn {
+        fn observe(&mut self, found: Option<&Found<LeaderLease>>, began: u64, ended: u64) -> Verdict {
             let at = |seconds| self.start + Duration::from_secs(seconds);
             let read = Read { began: at(began), ended: at(ended) };
-            self.elector.look(found, read)
+            self.elector.observe(found, read)
         }
     }
 
     #[test]
     fn missing_and_vacated_leases_are_taken_at_once() {
         let mut candidate = Candidate::new();
-        assert_eq!(candidate.look(None, 0, 0), Turn::Take(None));
-        assert_eq!(candidate.look(Some(&lease(None, "r")), 1, 1), Turn::Take(Some(Version("r".into()))));
+        assert_eq!(candidate.observe(None, 0, 0), Verdict::Take(None));
+        assert_eq!(candidate.observe(Some(&lease(None, "r")), 1, 1), Verdict::Take(Some(Version("r".into()))));
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         let mut candidate = Candidate::new();
         for second in 0..60 {
             let found = lease(Some("a"), &format!("r{}", second / 5));
-            assert!(matches!(candidate.look(Some(&found), second, second), Turn::Wait(_)), "second {second}");
+            assert!(matches!(candidate.observe(Some(&found), second, second), Verdict::Wait(_)), "second {second}");
         }
     }
 
@@ -135,19 +135,19 @@ mod tests {
     fn silent_holder_is_replaced_after_its_time_on_our_clock() {
         let mut candidate = Candidate::new();
         let found = lease(Some("a"), "r");
-        assert!(matches!(candidate.look(Some(&found), 0, 1), Turn::Wait(_)));
-        assert!(matches!(candidate.look(Some(&found), 8, 20), Turn::Wait(_)), "a slow read proves nothing");
-        assert_eq!(candidate.look(Some(&found), 9, 9), Turn::Take(Some(Version("r".into()))));
+        assert!(matches!(candidate.observe(Some(&found), 0, 1), Verdict::Wait(_)));
+        assert!(matches!(candidate.observe(Some(&found), 8, 20), Verdict::Wait(_)), "a slow read proves nothing");
+        assert_eq!(candidate.observe(Some(&found), 9, 9), Verdict::Take(Some(Version("r".into()))));
     }
 
     #[test]
-    fn next_look_is_when_the_time_is_over() {
+    fn next_read_is_when_the_time_is_over() {
         let mut candidate = Candidate::new();
         let found = lease(Some("a"), "r");
-        candidate.look(Some(&found), 0, 0);
-        assert_eq!(candidate.look(Some(&found), 3, 3), Turn::Wait(Duration::from_secs(1)));
+        candidate.observe(Some(&found), 0, 0);
+        assert_eq!(candidate.observe(Some(&found), 3, 3), Verdict::Wait(Duration::from_secs(1)));
         let read = Read { began: candidate.start, ended: candidate.start + Duration::from_millis(7800) };
-        assert_eq!(candidate.elector.look(Some(&found), read), Turn::Wait(Duration::from_millis(200)));
+        assert_eq!(candidate.elector.observe(Some(&found), read), Verdict::Wait(Duration::from_millis(200)));
     }
 
     #[test]

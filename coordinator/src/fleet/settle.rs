@@ -162,7 +162,7 @@ impl Fleet {
         let loads_known = workers.iter().all(told);
         let shard = |shard: &Shard| {
             let owner = shard.owner.clone();
-            // What the worker was not told yet stays as it is until then.
+            // What the worker does not know yet stays as it is until then.
             let pending =
                 self.grants.iter().any(|grant| grant.start == shard.range.start && grant.epoch == shard.epoch);
             let (owner, stand) = match self.tenures.get(&shard.range.start) {

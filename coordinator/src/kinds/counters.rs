@@ -1,6 +1,6 @@
 //! Reads hints out of the API server's own metrics: which kinds were written to, and which have objects.
 //!
-//! Each API server counts only what it answered itself, so counts are kept apart by server, told by its start time. A count
+//! Each API server counts only what it answered itself, so counts are kept apart by server, which its start time identifies. A count
 //! that grew is a hint and no proof.
 
 use std::collections::{BTreeMap, BTreeSet};

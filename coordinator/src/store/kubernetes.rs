@@ -31,7 +31,7 @@ impl std::fmt::Debug for Kubernetes {
 }
 
 impl Kubernetes {
-    /// The client should not retry by itself: whoever asks has a deadline and asks again.
+    /// The client should not retry: the caller has a deadline and asks again.
     pub fn new(client: Client, namespace: &str) -> Self {
         Self { leases: Api::namespaced(client.clone(), namespace), maps: Api::namespaced(client, namespace) }
     }
