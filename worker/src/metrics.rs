@@ -1,16 +1,16 @@
 //! The worker's metrics, all in one place. Label values come from closed sets.
+//!
+//! It stands below the engine and the fleet, which hand it what it shows.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::Arc;
 use std::time::Duration;
 
+use flotilla_proto::{GroupKind, Severity};
+use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter};
-use opentelemetry::{KeyValue, global};
 
 use crate::arm::Verb;
-use crate::engine::condition::Severity;
-use crate::engine::queue::Class;
-use crate::engine::unready::{Group, Tally};
 
 /// The instruments.
 #[derive(Debug)]
@@ -21,6 +21,13 @@ pub struct Metrics {
     arm_calls: Counter<u64>,
     writes: Counter<u64>,
     dropped: Counter<u64>,
+    overflows: Counter<u64>,
+}
+
+/// An enum whose values are those of a label.
+pub trait Label {
+    /// The value.
+    fn label(&self) -> &'static str;
 }
 
 /// How a reconcile ended.
@@ -28,19 +35,19 @@ pub struct Metrics {
 pub enum Outcome {
     /// The object became ready, or its status changed.
     Ready,
-    /// Nothing was to be done.
+    /// There was nothing to do.
     Unchanged,
     /// It waits: for an operation, an owner, a reference.
     Waiting,
     /// Something went wrong.
     Failed,
-    /// The object was let go.
+    /// The object was released.
     Deleted,
-    /// It is another installation's.
+    /// It belongs to another installation.
     Ignored,
-    /// The object changed meanwhile; it is looked at again.
+    /// The object changed meanwhile; it is reconciled again.
     Conflict,
-    /// The shard was handed on, or the lease ran out.
+    /// The shard was handed off, or the lease ran out.
     Lost,
 }
 
@@ -88,10 +95,48 @@ impl Write {
     }
 }
 
+/// A bounded queue that drops what it has no room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// Changed objects that the leader was to report to other workers.
+    WakeUps,
+    /// Kubernetes events.
+    Events,
+}
+
+impl Label for Overflow {
+    fn label(&self) -> &'static str {
+        match self {
+            Overflow::WakeUps => "wake_ups",
+            Overflow::Events => "events",
+        }
+    }
+}
+
+/// Objects that are alike.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Group {
+    /// Their kind.
+    pub kind: Arc<GroupKind>,
+    /// How bad.
+    pub severity: Severity,
+    /// Why.
+    pub reason: String,
+}
+
+/// How many, and since when the first of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// How many.
+    pub objects: u64,
+    /// Since when the one that waits longest, in seconds of Unix time.
+    pub since: i64,
+}
+
 /// Figures that are asked for when metrics are collected.
 pub trait Gauges: Send + Sync + 'static {
     /// How many objects wait in each class.
-    fn queue(&self) -> Vec<(Class, u64)>;
+    fn queue(&self) -> Vec<(&'static str, u64)>;
     /// How many shards are held.
     fn shards(&self) -> u64;
     /// How many long-running operations are followed.
@@ -103,22 +148,17 @@ pub trait Gauges: Send + Sync + 'static {
 }
 
 impl Metrics {
-    /// The process's instruments. The first call makes them, so the meter provider must be set before.
-    pub fn global() -> &'static Metrics {
-        static METRICS: OnceLock<Metrics> = OnceLock::new();
-        METRICS.get_or_init(|| Metrics::new(&meter()))
-    }
-
-    fn new(meter: &Meter) -> Self {
+    /// Registers the instruments with this meter.
+    pub fn new(meter: &Meter) -> Self {
         Self {
             reconciles: meter
                 .u64_counter("flotilla.reconciles")
-                .with_description("Looks at objects, by how they ended and why the object was looked at.")
+                .with_description("Reconciles, by their result and their cause.")
                 .build(),
             duration: meter
                 .f64_histogram("flotilla.reconcile.duration")
                 .with_unit("s")
-                .with_description("Time from the begin to the end of a look at an object.")
+                .with_description("Duration of one reconcile.")
                 .build(),
             time_to_ready: meter
                 .f64_histogram("flotilla.time_to_ready")
@@ -136,14 +176,18 @@ impl Metrics {
                 .build(),
             dropped: meter
                 .u64_counter("flotilla.writes.dropped")
-                .with_description("Writes that were not made because the claim on the object had ended.")
+                .with_description("Writes that the worker dropped because its claim on the object had ended.")
+                .build(),
+            overflows: meter
+                .u64_counter("flotilla.overflows")
+                .with_description("Items that the worker dropped because a bounded queue was full, by queue.")
                 .build(),
         }
     }
 
-    /// A look at an object ended.
-    pub fn reconciled(&self, outcome: Outcome, class: Class, took: Duration) {
-        let labels = [KeyValue::new("result", outcome.as_str()), KeyValue::new("class", class.as_str())];
+    /// A reconcile ended.
+    pub fn reconciled(&self, outcome: Outcome, class: &impl Label, took: Duration) {
+        let labels = [KeyValue::new("result", outcome.as_str()), KeyValue::new("class", class.label())];
         self.reconciles.add(1, &labels);
         self.duration.record(took.as_secs_f64(), &labels[1..]);
     }
@@ -175,40 +219,44 @@ impl Metrics {
     pub fn dropped(&self) {
         self.dropped.add(1, &[]);
     }
+
+    /// A full queue dropped so many items.
+    pub fn overflowed(&self, queue: Overflow, items: u64) {
+        self.overflows.add(items, &[KeyValue::new("queue", queue.label())]);
+    }
 }
 
 /// Shows figures of a running worker as gauges, until its process ends.
-pub fn show(gauges: std::sync::Arc<dyn Gauges>) {
-    let meter = meter();
-    let source = std::sync::Arc::clone(&gauges);
+pub fn show(meter: &Meter, gauges: Arc<dyn Gauges>) {
+    let source = Arc::clone(&gauges);
     meter
         .u64_observable_gauge("flotilla.queue.length")
-        .with_description("Objects that wait to be looked at now, by why.")
+        .with_description("Objects that wait for a reconcile now, by its cause.")
         .with_callback(move |observer| {
             for (class, length) in source.queue() {
-                observer.observe(length, &[KeyValue::new("class", class.as_str())]);
+                observer.observe(length, &[KeyValue::new("class", class)]);
             }
         })
         .build();
-    let source = std::sync::Arc::clone(&gauges);
+    let source = Arc::clone(&gauges);
     meter
         .u64_observable_gauge("flotilla.shards.held")
         .with_description("Shards that this worker holds.")
         .with_callback(move |observer| observer.observe(source.shards(), &[]))
         .build();
-    let source = std::sync::Arc::clone(&gauges);
+    let source = Arc::clone(&gauges);
     meter
         .u64_observable_gauge("flotilla.operations.in_flight")
-        .with_description("Long-running operations that this worker follows.")
+        .with_description("Long-running operations that this worker polls.")
         .with_callback(move |observer| observer.observe(source.operations(), &[]))
         .build();
-    let source = std::sync::Arc::clone(&gauges);
+    let source = Arc::clone(&gauges);
     meter
         .u64_observable_gauge("flotilla.objects")
         .with_description("Objects in the shards that this worker holds.")
         .with_callback(move |observer| observer.observe(source.objects(), &[]))
         .build();
-    let source = std::sync::Arc::clone(&gauges);
+    let source = Arc::clone(&gauges);
     meter
         .u64_observable_gauge("flotilla.objects.unready")
         .with_description("Objects that are not ready, by kind and by reason and severity of their Ready condition.")
@@ -246,16 +294,12 @@ fn labels(group: &Group) -> [KeyValue; 4] {
 }
 
 /// Shows whether a leader answers. The last value sent counts.
-pub fn connected() -> tokio::sync::watch::Sender<bool> {
+pub fn connected(meter: &Meter) -> tokio::sync::watch::Sender<bool> {
     let (sender, receiver) = tokio::sync::watch::channel(false);
-    meter()
+    meter
         .u64_observable_gauge("flotilla.leader.connected")
         .with_description("1 while a leading coordinator answers this worker.")
         .with_callback(move |observer| observer.observe(u64::from(*receiver.borrow()), &[]))
         .build();
     sender
-}
-
-fn meter() -> Meter {
-    global::meter("flotilla_worker")
 }

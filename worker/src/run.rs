@@ -1,10 +1,11 @@
 //! Runs a worker: what is built, what is started, and how it stops.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use flotilla_crds::Catalog;
+use flotilla_proto::task::{Kind as TaskKind, Process};
 use flotilla_proto::{Tls, WorkerId, timing};
 use opentelemetry::global;
 use tokio::sync::{mpsc, watch};
@@ -15,7 +16,7 @@ use crate::arm::{Client, client};
 use crate::budget::{self, Budget};
 use crate::engine::azure::Azure;
 use crate::engine::cluster::Cluster;
-use crate::engine::context::{Context, Settings};
+use crate::engine::context::{self, Context, Settings};
 use crate::engine::events::Recorder;
 use crate::engine::intake::Engine;
 use crate::engine::load::Meter;
@@ -24,7 +25,7 @@ use crate::fleet::Shards;
 use crate::fleet::leader::Finder;
 use crate::fleet::lease::{Keeper, Timers};
 use crate::fleet::stream::{Reports, Stream};
-use crate::metrics;
+use crate::metrics::{self, Metrics};
 
 /// The settings of a worker.
 pub struct Config {
@@ -102,26 +103,30 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
 
     let shards = Shards::new();
     let lease = Keeper::start(config.kube.clone(), &namespace, worker.clone(), config.timers, shards.clone())?;
-    // Whoever looks again is the retry; a write that is repeated behind our back could outlive its claim.
+    // The retry is the next reconcile; a write that the client repeats on its own could outlive its claim.
     let mut kube_config = config.kube;
     kube_config.default_retry = false;
     let kube = kube::Client::try_from(kube_config).context("failed to build the Kubernetes client")?;
     let arm = Client::new(&config.arm).context("failed to build the ARM client")?;
     let (outbox, outgoing) = mpsc::channel(MAILBOX);
-    let budget_metrics = budget::Metrics::new(&global::meter("flotilla_worker"));
-    let (budget, spender) = Budget::new(config.budget, outbox.clone(), budget_metrics);
+    let meter = global::meter("flotilla_worker");
+    let (budget, spender) = Budget::new(config.budget, outbox.clone(), budget::Metrics::new(&meter));
+    let metrics = Arc::new(Metrics::new(&meter));
+    let process = Process::new(&shutdown);
     let catalog = Catalog::embedded();
-    let cluster = Cluster::new(kube.clone(), catalog);
-    let ctx = Arc::new(Context::new(
-        config.engine,
+    let cluster = Cluster::new(kube.clone(), catalog, Arc::clone(&metrics));
+    let ctx = Arc::new(Context::new(context::Parts {
+        settings: config.engine,
         catalog,
-        cluster.clone(),
-        Azure::new(arm.clone(), budget.clone()),
-        Recorder::new(cluster, &config.pod),
-        shards.clone(),
-        Resolver::new(kube.clone(), arm, config.credentials),
-    ));
-    metrics::show(Arc::clone(&ctx) as Arc<dyn metrics::Gauges>);
+        cluster: cluster.clone(),
+        azure: Azure::new(arm.clone(), budget.clone(), Arc::clone(&metrics)),
+        recorder: Recorder::new(cluster, &config.pod, process.clone(), Arc::clone(&metrics)),
+        shards: shards.clone(),
+        resolver: Resolver::new(kube.clone(), arm, config.credentials),
+        metrics,
+        process: process.clone(),
+    }));
+    metrics::show(&meter, Arc::clone(&ctx) as Arc<dyn metrics::Gauges>);
 
     let (events, inbox) = mpsc::channel(MAILBOX);
     let (interest, interest_list) = watch::channel(Vec::new());
@@ -135,52 +140,37 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         events,
         reports: Reports { interest: interest_list, outgoing, load: load(&ctx) },
         budget: Arc::new(move |message| budget.receive(&message)),
-        connected: metrics::connected(),
+        connected: metrics::connected(&meter),
     };
 
-    // Each of these runs as long as the worker: whichever ends first takes the worker down in order, and its shards go to
-    // workers that are whole.
-    let [stop_engine, stop_stream, stop_spender] = [(); 3].map(|()| CancellationToken::new());
     let grace = config.stop_within.saturating_sub(timing::STOP_FAREWELL);
-    let mut engine = tokio::spawn(engine.run(stop_engine.clone(), grace));
-    let mut stream = tokio::spawn(stream.run(stop_stream.clone()));
-    let mut spender = tokio::spawn(spender.run(stop_spender.clone()));
+    let engine = process.start(TaskKind::Engine, |stop| engine.run(stop, grace));
+    let stream = process.start(TaskKind::LeaderStream, |stop| stream.run(stop));
+    let spender = process.start(TaskKind::BudgetSpender, |stop| spender.run(stop));
     config.ready.send_replace(true);
-    let ended = tokio::select! {
-        () = shutdown.cancelled() => None,
-        ended = &mut engine => Some(("engine", ended)),
-        ended = &mut stream => Some(("stream", ended)),
-        ended = &mut spender => Some(("spender", ended)),
-    };
-    let failed = ended.map(|(task, ended)| anyhow::anyhow!("the {task} ended by itself: {ended:?}"));
+    process.stopping().cancelled().await;
 
     tracing::info!(%worker, "Stopping");
     config.ready.send_replace(false);
     let stopping = async {
         shards.close();
-        stop_engine.cancel();
-        if !engine.is_finished() {
-            let _ = engine.await;
-        }
-        stop_stream.cancel();
-        if !stream.is_finished() {
-            let _ = stream.await;
-        }
-        stop_spender.cancel();
+        engine.stop().await;
+        stream.stop().await;
+        spender.cancel();
         lease.vacate().await;
     };
     if tokio::time::timeout(config.stop_within, stopping).await.is_err() {
-        tracing::warn!(%worker, "Did not stop in time; the lease runs out by itself");
+        tracing::warn!(%worker, "Failed to stop in time; the lease will expire");
     }
     tracing::info!(%worker, "Stopped");
-    failed.map_or(Ok(()), Err)
+    Ok(process.outcome()?)
 }
 
 /// The load report as the stream asks for it.
 fn load(ctx: &Arc<Context>) -> Arc<dyn Fn() -> flotilla_proto::v1::LoadReport + Send + Sync> {
-    let (ctx, meter) = (Arc::clone(ctx), Mutex::new(Meter::default()));
+    let (ctx, meter) = (Arc::clone(ctx), Mutex::new(Meter::new(Instant::now())));
     Arc::new(move || {
         let held = ctx.shards.held();
-        meter.lock().unwrap_or_else(PoisonError::into_inner).report(&mut ctx.records(), &held)
+        meter.lock().unwrap_or_else(PoisonError::into_inner).report(&mut ctx.records(), &held, Instant::now())
     })
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use flotilla_worker::engine::object::Policy;
+use flotilla_worker::engine::Policy;
 
 use super::value::{self, Period};
 

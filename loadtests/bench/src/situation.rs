@@ -1,12 +1,11 @@
-//! Situations in which an object is looked at, and the step that each asks for.
+//! Situations in which an object is reconciled, and the step that each asks for.
 
 use flotilla_worker::arm::error::Retry;
-use flotilla_worker::engine::condition::{self, Condition, Ready, Reason};
-use flotilla_worker::engine::decide::{Desired, Observed, decide};
-use flotilla_worker::engine::live::{Live, State};
-use flotilla_worker::engine::memory::{Memory, Operation, Outcome, Resting, Trouble};
-use flotilla_worker::engine::object::{Id, Intent, Object, Policy};
-use flotilla_worker::engine::plan::Plan;
+use flotilla_worker::engine::{
+    Condition, Desired, Id, Intent, Live, Memory, Object, Observed, Operation, Outcome, Plan, Policy, Ready, Reason,
+    Resting, State, Trouble, decide, replace,
+};
+use flotilla_worker::fleet::Handover;
 use jiff::{Timestamp, ToSpan as _};
 
 const RESOURCE_ID: &str = "/subscriptions/33333333-3333-4333-8333-333333333333/resourceGroups/rg-bench/providers/\
@@ -18,11 +17,11 @@ const INSTALLATION: &str = "flotilla-system";
 pub enum Situation {
     /// Its owner is absent.
     WaitingForOwner,
-    /// It is new, and was looked up.
+    /// It is new, and was resolved.
     Claim,
     /// It is claimed, and nothing was sent.
     Put,
-    /// Its operation is due for a look.
+    /// Its operation is due for a poll.
     Poll,
     /// The resource was read after the PUT.
     Finish,
@@ -129,7 +128,7 @@ fn fresh() -> Observed {
         desired: Some(Desired { id: RESOURCE_ID.into(), intent: intent(), secrets: false, deletable: true }),
         live: None,
         due: false,
-        unclean: false,
+        handover: Handover::Clean,
     }
 }
 
@@ -147,7 +146,7 @@ fn claimed() -> Observed {
 
 fn ready(now: Timestamp) -> Observed {
     let mut observed = claimed();
-    let condition: Option<Condition> = condition::replace(None, &Ready::succeeded(), 1, now);
+    let condition: Option<Condition> = replace(None, &Ready::succeeded(), 1, now);
     observed.object.ready = condition;
     observed.object.created = true;
     observed
@@ -161,12 +160,7 @@ fn missing_owner() -> Trouble {
     let kind = flotilla_proto::GroupKind::new("resources.azure.com", "ResourceGroup");
     let owner = Id { kind: kind.into(), namespace: "bench".into(), name: "rg-bench".into() };
     let message = "Waiting for the owner ResourceGroup rg-bench: there is no such object in namespace bench.";
-    Trouble {
-        ready: Ready::warning(Reason::WaitingForOwner, message.to_owned()),
-        category: None,
-        retry: Retry::Slow,
-        waits_for: vec![owner],
-    }
+    Trouble::new(Ready::warning(Reason::WaitingForOwner, message.to_owned()), Retry::Slow).until(vec![owner])
 }
 
 #[cfg(test)]

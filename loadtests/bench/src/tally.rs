@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use flotilla_worker::engine::seen::Seen;
+use flotilla_worker::engine::Seen;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use kube::api::{Api, DynamicObject, ListParams};

@@ -50,6 +50,14 @@ pub enum Kind {
     Engine,
     /// Worker: follows the objects of one kind.
     ObjectWatch,
+    /// Worker: lists the objects of one kind once, because shards were gained.
+    ObjectList,
+    /// Worker: one reconcile of an object.
+    Reconcile,
+    /// Worker: waits until nothing runs in a shard that the leader asked back.
+    HandBack,
+    /// Worker: writes one Kubernetes event.
+    EventWriter,
     /// Worker: keeps a stream to the leader.
     LeaderStream,
     /// Worker: asks for tokens of the budget and hands them out.
@@ -85,6 +93,15 @@ impl Kind {
             Self::Engine | Self::LeaderStream | Self::BudgetSpender => policy(Wait, StopProcess),
             // Objects of a kind that nobody follows would wait for the next restart.
             Self::ObjectWatch => policy(Wait, StopProcess),
+            // It ends when it has listed everything. What a failure leaves out comes with the watch's next list.
+            Self::ObjectList => policy(Wait, Log),
+            // What it began in Azure must be written down. After a failure the object goes back in line, and the others go on: a
+            // fault that one object brings up would otherwise take down each worker that gets it.
+            Self::Reconcile => policy(Wait, Log),
+            // Without an answer the leader fences the worker at its deadline.
+            Self::HandBack => policy(Wait, Log),
+            // An event says nothing that the object's condition does not.
+            Self::EventWriter => policy(Abort, Log),
             // Kubernetes kills a process that does not hear SIGTERM, and its shards wait for the lease to run out.
             Self::SignalListener => policy(Abort, StopProcess),
             // The kubelet restarts a pod that does not answer its probes; until then the fleet goes on.
@@ -104,6 +121,10 @@ impl Kind {
             Self::ReferenceWatch => "watch on Secrets and ConfigMaps",
             Self::Engine => "engine",
             Self::ObjectWatch => "watch on objects",
+            Self::ObjectList => "list of objects",
+            Self::Reconcile => "reconcile",
+            Self::HandBack => "hand-back of a shard",
+            Self::EventWriter => "writer of an event",
             Self::LeaderStream => "stream to the leader",
             Self::BudgetSpender => "budget spender",
             Self::SignalListener => "signal listener",

@@ -10,11 +10,11 @@ use crate::metrics::Metrics;
 
 /// A call that was not made, or did not succeed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// The claim on the object has ended: another worker may own it.
     #[error("the claim has ended")]
     Lost,
-    /// ARM asked everybody to wait.
+    /// ARM asked all callers to wait.
     #[error(transparent)]
     Parked(#[from] Parked),
     /// ARM refused, or did not answer.
@@ -24,24 +24,25 @@ pub enum Error {
 
 /// ARM, as one worker may use it.
 #[derive(Clone, Debug)]
-pub struct Azure {
+pub(crate) struct Azure {
     client: Client,
     budget: Budget,
+    metrics: Arc<Metrics>,
 }
 
 impl Azure {
     /// Calls go out through `client` and are paid from `budget`.
-    pub fn new(client: Client, budget: Budget) -> Self {
-        Self { client, budget }
+    pub(crate) fn new(client: Client, budget: Budget, metrics: Arc<Metrics>) -> Self {
+        Self { client, budget, metrics }
     }
 
     /// How much faster than the real one the ARM on the other side runs.
-    pub fn scale(&self) -> arm::TimeScale {
+    pub(crate) fn scale(&self) -> arm::TimeScale {
         self.client.scale()
     }
 
-    /// Makes one call. Waiting for the budget may take long, so the claim is looked at after it.
-    pub async fn call(&self, claim: &Claim, identity: &Arc<Identity>, call: Call<'_>) -> Result<Answer, Error> {
+    /// Makes one call. Waiting for the budget may take long, so the claim is checked after it.
+    pub(crate) async fn call(&self, claim: &Claim, identity: &Arc<Identity>, call: Call<'_>) -> Result<Answer, Error> {
         let bucket = identity.bucket("", call.verb.class());
         let permit = tokio::select! {
             permit = self.budget.acquire(&bucket, call.priority) => permit?,
@@ -49,7 +50,7 @@ impl Azure {
         };
         if !claim.valid(Instant::now()) {
             permit.give_back();
-            Metrics::global().dropped();
+            self.metrics.dropped();
             return Err(Error::Lost);
         }
         let answer = self.client.send(identity, call).await;
@@ -58,13 +59,13 @@ impl Azure {
             Ok(answer) => (Some(answer.status), &answer.rate),
             Err(error) => (error.status(), error.rate()),
         };
-        Metrics::global().called(call.verb, status);
+        self.metrics.called(call.verb, status);
         self.budget.observe(&bucket, rate);
         Ok(answer?)
     }
 
-    /// Registers the resource provider that an error misses; one POST, paid like any other write.
-    pub async fn register(&self, claim: &Claim, identity: &Arc<Identity>, error: &arm::Error) {
+    /// Registers the resource provider whose absence an error reports; one POST, paid like any other write.
+    pub(crate) async fn register(&self, claim: &Claim, identity: &Arc<Identity>, error: &arm::Error) {
         if error.unregistered().is_none() || !claim.valid(Instant::now()) {
             return;
         }
@@ -73,7 +74,7 @@ impl Azure {
         match self.client.register(identity, error).await {
             Ok(true) => drop(permit),
             Ok(false) => permit.give_back(),
-            Err(error) => tracing::warn!(%error, "Did not register a resource provider"),
+            Err(error) => tracing::warn!(%error, "Failed to register a resource provider"),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The edge to the Kubernetes API server.
 //!
-//! Each write is made once, under a claim that is checked right before it; a retry belongs to whoever looks again.
+//! Each write is made once, under a claim that is checked right before it; the retry is the next reconcile's.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flotilla_crds::{Catalog, Kind, KindEntry};
@@ -16,9 +17,9 @@ use super::object::Id;
 use crate::fleet::Claim;
 use crate::metrics::{Metrics, Write};
 
-/// A write or read that did not come about.
+/// A write or read that failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// The claim on the object has ended: another worker may own it.
     #[error("the claim on {0} has ended")]
     Lost(Id),
@@ -26,7 +27,7 @@ pub enum Error {
     #[error("{0} has changed meanwhile")]
     Conflict(Id),
     /// The kind is not in the catalog.
-    #[error("{0} is no known kind")]
+    #[error("{0} is not a known kind")]
     UnknownKind(GroupKind),
     /// The API server refused, or can't be reached.
     #[error("failed to {what} {id}")]
@@ -40,7 +41,7 @@ pub enum Error {
         source: kubernetes::Error,
     },
     /// The API server did not answer in time.
-    #[error("no answer to an attempt to {what} {id}")]
+    #[error("failed to {what} {id} in time")]
     TimedOut {
         /// What was tried.
         what: &'static str,
@@ -51,7 +52,7 @@ pub enum Error {
 
 impl Error {
     /// The object would be larger than the API server's store takes; no other try helps.
-    pub fn is_too_large(&self) -> bool {
+    pub(crate) fn is_too_large(&self) -> bool {
         let Self::Api { source, .. } = self else { return false };
         let Some(status) = source.status() else { return false };
         let said = |words| status.message.contains(words);
@@ -59,14 +60,15 @@ impl Error {
     }
 }
 
-/// No request takes longer unless something is broken; the next look asks again.
+/// No request takes longer unless something is broken; the next reconcile asks again.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The API server.
 #[derive(Clone)]
-pub struct Cluster {
+pub(crate) struct Cluster {
     client: Client,
     catalog: &'static Catalog,
+    metrics: Arc<Metrics>,
 }
 
 impl std::fmt::Debug for Cluster {
@@ -76,31 +78,31 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// An edge that uses this client, which must not retry by itself.
-    pub fn new(client: Client, catalog: &'static Catalog) -> Self {
-        Self { client, catalog }
+    /// An edge that uses this client, which must not retry on its own.
+    pub(crate) fn new(client: Client, catalog: &'static Catalog, metrics: Arc<Metrics>) -> Self {
+        Self { client, catalog, metrics }
     }
 
     /// The client.
-    pub fn client(&self) -> &Client {
+    pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 
     /// How a kind is read. The storage version shows also what only that version has.
-    pub fn read_as(&self, kind: &GroupKind) -> Option<ApiResource> {
+    pub(crate) fn read_as(&self, kind: &GroupKind) -> Option<ApiResource> {
         let entry = self.catalog.entry(&kind.group, &kind.kind)?;
         Some(resource(entry, &entry.storage_version()))
     }
 
     /// Reads an object; none if it does not exist.
-    pub async fn get(&self, id: &Id) -> Result<Option<DynamicObject>, Error> {
+    pub(crate) async fn get(&self, id: &Id) -> Result<Option<DynamicObject>, Error> {
         let resource = self.read_as(&id.kind).ok_or_else(|| Error::UnknownKind((*id.kind).clone()))?;
         let api = Api::<DynamicObject>::namespaced_with(self.client.clone(), &id.namespace, &resource);
         self.answer("read", id, api.get_opt(&id.name)).await
     }
 
     /// Changes an object's metadata by a merge patch, through one of its versions.
-    pub async fn patch(
+    pub(crate) async fn patch(
         &self,
         claim: &Claim,
         id: &Id,
@@ -111,12 +113,12 @@ impl Cluster {
     ) -> Result<DynamicObject, Error> {
         let api = self.write_to(claim, id, kind, version)?;
         let params = kubernetes::patch();
-        Metrics::global().wrote(write);
+        self.metrics.wrote(write);
         self.answer(write.as_str(), id, api.patch(&id.name, &params, &Patch::Merge(patch))).await
     }
 
     /// Changes an object's status by a merge patch, through the version that the status is made for.
-    pub async fn patch_status(
+    pub(crate) async fn patch_status(
         &self,
         claim: &Claim,
         id: &Id,
@@ -127,13 +129,13 @@ impl Cluster {
         let api = self.write_to(claim, id, kind, version)?;
         let params = kubernetes::patch();
         let patch = Patch::Merge(serde_json::json!({ "status": status }));
-        Metrics::global().wrote(Write::Status);
+        self.metrics.wrote(Write::Status);
         self.answer("write the status of", id, api.patch_status(&id.name, &params, &patch)).await
     }
 
     fn write_to(&self, claim: &Claim, id: &Id, kind: &Kind, version: &str) -> Result<Api<DynamicObject>, Error> {
         if !claim.valid(Instant::now()) {
-            Metrics::global().dropped();
+            self.metrics.dropped();
             return Err(Error::Lost(id.clone()));
         }
         let resource = resource(kind.entry(), version);
@@ -141,30 +143,30 @@ impl Cluster {
     }
 
     /// Reads a Secret. Only those that an object names are ever read.
-    pub async fn secret(&self, id: &Id) -> Result<Option<Secret>, Error> {
+    pub(crate) async fn secret(&self, id: &Id) -> Result<Option<Secret>, Error> {
         let api = Api::<Secret>::namespaced(self.client.clone(), &id.namespace);
         self.answer("read", id, api.get_opt(&id.name)).await
     }
 
     /// Reads a ConfigMap.
-    pub async fn config_map(&self, id: &Id) -> Result<Option<ConfigMap>, Error> {
+    pub(crate) async fn config_map(&self, id: &Id) -> Result<Option<ConfigMap>, Error> {
         let api = Api::<ConfigMap>::namespaced(self.client.clone(), &id.namespace);
         self.answer("read", id, api.get_opt(&id.name)).await
     }
 
     /// The reconcile policy that a Namespace states for its objects.
-    pub async fn namespace_policy(&self, name: &str) -> Result<Option<String>, kubernetes::Error> {
+    pub(crate) async fn namespace_policy(&self, name: &str) -> Result<Option<String>, kubernetes::Error> {
         let namespace = Api::<Namespace>::all(self.client.clone()).get_metadata_opt(name).await?;
         Ok(namespace.and_then(|namespace| namespace.annotations().get(names::RECONCILE_POLICY).cloned()))
     }
 
     /// Writes an event.
-    pub async fn event(
+    pub(crate) async fn event(
         &self,
         namespace: &str,
         event: &k8s_openapi::api::events::v1::Event,
     ) -> Result<(), kubernetes::Error> {
-        Metrics::global().wrote(Write::Event);
+        self.metrics.wrote(Write::Event);
         Api::namespaced(self.client.clone(), namespace).create(&kubernetes::post(), event).await?;
         Ok(())
     }
@@ -185,6 +187,6 @@ impl Cluster {
 }
 
 /// A kind at a version.
-pub fn resource(entry: &KindEntry, version: &str) -> ApiResource {
+pub(crate) fn resource(entry: &KindEntry, version: &str) -> ApiResource {
     kubernetes::resource(&entry.group, version, &entry.kind, &entry.plural)
 }

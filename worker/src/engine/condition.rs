@@ -1,28 +1,14 @@
 //! The Ready condition: its reasons, its severities, and when a new one replaces the old.
 //!
-//! A condition is written only if it tells something new: unchanged waits and repeated errors cost no write.
+//! A condition is written only if it says something new: unchanged waits and repeated errors cost no write.
 
 use std::borrow::Cow;
 use std::fmt;
 
+pub(crate) use flotilla_proto::Severity;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-/// How bad it is that an object is not ready. The order is that of the overwrite rule's groups.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Severity {
-    /// Nothing is wrong (Ready is True), or nothing is known.
-    #[default]
-    #[serde(rename = "")]
-    None,
-    /// Work is going on.
-    Info,
-    /// Something failed that may heal by itself.
-    Warning,
-    /// Somebody has to change something.
-    Error,
-}
 
 /// Why an object is (not) ready: a closed set, and ARM's own codes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +33,7 @@ pub enum Reason {
     AzureResourceNotFound,
     /// The kind's resources can't be deleted in Azure.
     DeletionNotSupportedInAzure,
-    /// The kind is none of ARM's, and nobody brings its objects anywhere yet.
+    /// The kind is not one of ARM's, and Flotilla does not reconcile it yet.
     NotSupported,
     /// The spec can't be turned into a request.
     Failed,
@@ -106,7 +92,7 @@ impl Ready {
         Self { reason: Reason::Deleting, severity: Severity::Info, message: message.into() }
     }
 
-    /// Something heals by itself or by somebody else's work.
+    /// Something that may pass without a change by the user.
     pub fn warning(reason: Reason, message: impl Into<Cow<'static, str>>) -> Self {
         Self { reason, severity: Severity::Warning, message: message.into() }
     }
@@ -202,8 +188,8 @@ impl Condition {
 
 /// The condition to write, or nothing if the present one stays.
 ///
-/// A newer generation always replaces an older one. Within a generation the weightier one wins, so that a routine look
-/// never turns True into Reconciling; Reconciling may replace a complaint that something is missing.
+/// A newer generation always replaces an older one. Within a generation the weightier one wins, so that a routine
+/// reconcile never turns True into Reconciling; Reconciling may replace a complaint that something is missing.
 pub fn replace(present: Option<&Condition>, wanted: &Ready, generation: i64, now: Timestamp) -> Option<Condition> {
     let mut next = Condition {
         kind: "Ready".into(),

@@ -1,21 +1,24 @@
-//! Everything that a look at an object needs, built once and handed down.
+//! Everything that a reconcile needs, built once and handed down.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use flotilla_crds::Catalog;
+use flotilla_proto::task::Process;
 
 use super::azure::Azure;
+use super::changes::Changes;
 use super::cluster::Cluster;
 use super::events::Recorder;
-use super::memory::Trouble;
 use super::object::{Id, Policy};
 use super::record::Records;
+use super::trouble::Trouble;
 use super::view;
 use crate::arm::Identity;
 use crate::arm::credentials::{self, Resolver};
 use crate::fleet::Shards;
+use crate::metrics::Metrics;
 
 /// Settings of the engine.
 #[derive(Clone, Debug)]
@@ -24,7 +27,7 @@ pub struct Settings {
     pub installation: String,
     /// The policy of objects and namespaces that state none.
     pub policy: Policy,
-    /// Unchanged objects are looked at once per this period; never without one.
+    /// Unchanged objects are reconciled once per this period; never without one.
     pub resync: Option<Duration>,
     /// The namespaces to work in; all if empty.
     pub namespaces: Vec<String>,
@@ -35,8 +38,8 @@ type CredentialKey = (Arc<str>, Option<String>);
 type Identities = HashMap<CredentialKey, Arc<Identity>>;
 type Policies = HashMap<Arc<str>, (Instant, Option<Policy>)>;
 
-/// The context.
-pub struct Context {
+/// What a context is made of.
+pub(crate) struct Parts {
     /// Settings.
     pub settings: Settings,
     /// What Azure's types look like.
@@ -51,13 +54,47 @@ pub struct Context {
     pub shards: Shards,
     /// Finds credentials.
     pub resolver: Resolver,
+    /// The instruments.
+    pub metrics: Arc<Metrics>,
+    /// Starts tasks.
+    pub process: Process,
+}
+
+/// The context.
+pub(crate) struct Context {
+    /// Settings.
+    pub settings: Settings,
+    /// What Azure's types look like.
+    pub catalog: &'static Catalog,
+    /// The API server.
+    pub cluster: Cluster,
+    /// ARM.
+    pub azure: Azure,
+    /// Writes events.
+    pub recorder: Recorder,
+    /// What is held.
+    pub shards: Shards,
+    /// Finds credentials.
+    pub resolver: Resolver,
+    /// The instruments.
+    pub metrics: Arc<Metrics>,
+    /// Starts tasks.
+    pub process: Process,
+    /// Objects that became ready or went away.
+    pub changes: Changes,
     records: Mutex<Records>,
     /// The last good identity of each credential, so that a namespace that is being deleted can still delete its resources
     /// after its Secret is gone.
     identities: Mutex<Identities>,
     policies: Mutex<Policies>,
-    /// Told when there is something new to do.
+    /// Notified when there is something new to do.
     pub work: tokio::sync::Notify,
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts").field("settings", &self.settings).finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for Context {
@@ -66,22 +103,15 @@ impl std::fmt::Debug for Context {
     }
 }
 
-/// How long a Namespace's policy is believed to be unchanged.
+/// How long a Namespace's policy is taken to be unchanged.
 const POLICY_AGE: Duration = Duration::from_secs(15);
 /// Namespaces remembered; above it those go whose objects have gone.
 const REMEMBERED: usize = 1024;
 
 impl Context {
     /// Puts the parts together.
-    pub fn new(
-        settings: Settings,
-        catalog: &'static Catalog,
-        cluster: Cluster,
-        azure: Azure,
-        recorder: Recorder,
-        shards: Shards,
-        resolver: Resolver,
-    ) -> Self {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { settings, catalog, cluster, azure, recorder, shards, resolver, metrics, process } = parts;
         let records = Mutex::new(Records::new(settings.resync));
         Self {
             settings,
@@ -91,6 +121,9 @@ impl Context {
             recorder,
             shards,
             resolver,
+            metrics,
+            process,
+            changes: Changes::default(),
             records,
             identities: Mutex::default(),
             policies: Mutex::default(),
@@ -99,12 +132,12 @@ impl Context {
     }
 
     /// The records, for a few lines; never across an await.
-    pub fn records(&self) -> MutexGuard<'_, Records> {
+    pub(crate) fn records(&self) -> MutexGuard<'_, Records> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The identity of an object.
-    pub async fn identity(&self, id: &Id, credential_from: Option<&str>) -> Result<Arc<Identity>, Trouble> {
+    pub(crate) async fn identity(&self, id: &Id, credential_from: Option<&str>) -> Result<Arc<Identity>, Trouble> {
         let found = self.resolver.for_object(&id.namespace, credential_from).await;
         let key = (Arc::clone(&id.namespace), credential_from.map(str::to_owned));
         match found {
@@ -123,7 +156,7 @@ impl Context {
     /// The identity to delete with: the present one, or the last one where its Secret is gone already.
     ///
     /// A namespace's deletion takes the Secret away before the objects that need it.
-    pub async fn identity_for_deletion(
+    pub(crate) async fn identity_for_deletion(
         &self,
         id: &Id,
         credential_from: Option<&str>,
@@ -140,7 +173,7 @@ impl Context {
     }
 
     /// The policy of an object: its own, its Namespace's, or the default.
-    pub async fn policy(&self, namespace: &Arc<str>, stated: Option<&str>) -> Policy {
+    pub(crate) async fn policy(&self, namespace: &Arc<str>, stated: Option<&str>) -> Policy {
         if let Some(policy) = view::policy(stated) {
             return policy;
         }
@@ -158,7 +191,7 @@ impl Context {
                     policy
                 }
                 Err(error) => {
-                    tracing::warn!(%namespace, %error, "Did not read a namespace's policy");
+                    tracing::warn!(%namespace, %error, "Failed to read a namespace's policy");
                     // The last answer is the best guess; it was right a while ago.
                     self.policies().get(namespace).and_then(|(_, policy)| *policy)
                 }

@@ -4,9 +4,9 @@
 //!
 //! Keeps true:
 //! - nothing is sent to Azure before the object says what will be sent (finalizer, ARM id and intent, in one patch);
-//! - a PUT that Azure took is not sent again for the same generation; where that is not known, Azure is read first;
+//! - a PUT that Azure accepted is not sent again for the same generation; where that is not known, Azure is read first;
 //! - an unchanged object costs no write, to Azure or to the API server;
-//! - a deletion ends when, and only when, Azure has no such resource.
+//! - a deletion ends when, and only when, the resource does not exist in Azure.
 
 mod deletion;
 #[cfg(test)]
@@ -20,11 +20,13 @@ use jiff::Timestamp;
 
 use super::condition::{Ready, Reason};
 use super::live::{Live, State};
-use super::memory::{Memory, Operation, Outcome, Put, Trouble};
+use super::memory::{Memory, Operation, Outcome, Put};
 use super::object::{Intent, Object, Policy};
 use super::plan::Plan;
 use super::queue::Class;
-use crate::arm::error::{Category, Retry};
+use super::trouble::Trouble;
+use crate::arm::error::Category;
+use crate::fleet::Handover;
 
 /// What to send, and to which resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,23 +54,23 @@ pub struct Observed {
     pub memory: Memory,
     /// The long-running operation in flight.
     pub operation: Option<Operation>,
-    /// What the object needs, once it was looked up in this turn.
+    /// What the object needs, once this reconcile has resolved it.
     pub desired: Option<Desired>,
-    /// What Azure has, once it was read in this turn.
+    /// What Azure has, once this reconcile has read it.
     pub live: Option<Live>,
     /// The resync period is over, or something that the object refers to has changed.
     pub due: bool,
-    /// The shard was taken over from a worker that did not hand it back, and nothing was read since.
-    pub unclean: bool,
+    /// Unclean while the former owner's last writes are unknown: it did not hand the shard over, and nothing was read since.
+    pub handover: Handover,
 }
 
 /// How often Azure must say that a resource is absent before that is believed: answers lag behind writes.
 const ABSENT_AFTER_PUT: u32 = 6;
 const ABSENT: u32 = 2;
-/// Between two looks at a resource that something runs on, or that should be there and is not.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// Between two reads of a resource that something runs on, or that should exist and does not.
+const READ_AGAIN: Duration = Duration::from_secs(2);
 
-/// See [`goes_without_saying`].
+/// See [`not_worth_saying_yet`].
 const SAID_AT_TRY: u32 = 3;
 
 /// The next step.
@@ -100,7 +102,10 @@ fn before_resolving(o: &Observed, now: Timestamp) -> Option<Plan> {
             Outcome::Running(until) if until <= now => return Some(Plan::Poll),
             Outcome::Running(until) => {
                 return Some(Plan::Wait {
-                    ready: Some(at_work(operation, Ready::reconciling("Azure is at work on the resource."))),
+                    ready: Some(in_progress(
+                        operation,
+                        Ready::reconciling("Azure is creating or updating the resource."),
+                    )),
                     until,
                     class: Class::Operation,
                     waits_for: Vec::new(),
@@ -115,11 +120,11 @@ fn before_resolving(o: &Observed, now: Timestamp) -> Option<Plan> {
 }
 
 /// What to say while an operation runs.
-fn at_work(operation: &Operation, usually: Ready) -> Ready {
+fn in_progress(operation: &Operation, usually: Ready) -> Ready {
     operation.unheard.clone().unwrap_or(usually)
 }
 
-/// The object says all that it has to say, and no operation runs.
+/// The object's condition is final, and no operation runs.
 fn settled(o: &Observed) -> bool {
     let intended = o.object.intent.as_ref().is_some_and(|intent| intent.generation == o.object.generation);
     o.object.confirmed() && o.object.finalizer && o.operation.is_none() && (intended || o.policy == Policy::Skip)
@@ -127,24 +132,24 @@ fn settled(o: &Observed) -> bool {
 
 /// Waits out what went wrong.
 fn rest(o: &Observed, trouble: &Trouble, until: Timestamp) -> Plan {
-    // A routine look that Azure could not answer right now says nothing about the resource.
+    // A routine read that Azure could not answer right now says nothing about the resource.
     let quiet = o.object.confirmed() && trouble.category.is_some_and(passes);
     Plan::Wait {
-        ready: (!quiet && !goes_without_saying(o, trouble)).then(|| trouble.ready.clone()),
+        ready: (!quiet && !not_worth_saying_yet(o, trouble)).then(|| trouble.ready.clone()),
         until,
         class: Class::Retry,
         waits_for: trouble.waits_for.clone(),
     }
 }
 
-/// Things that belong together are applied together, so a new object may find that another one is not there yet. It is
-/// said if that lasts: at the third try, after 3 s.
-fn goes_without_saying(o: &Observed, trouble: &Trouble) -> bool {
+/// Things that belong together are applied together, so the object that a new one needs may not exist yet. The condition says so
+/// if that lasts: at the third try, after 3 s.
+fn not_worth_saying_yet(o: &Observed, trouble: &Trouble) -> bool {
     let for_another = matches!(trouble.ready.reason, Reason::WaitingForOwner | Reason::ReferenceNotFound);
     for_another && o.object.resource_id.is_none() && o.memory.failures < SAID_AT_TRY
 }
 
-/// Trouble of Azure's own that goes away by itself.
+/// Trouble on Azure's side that passes without a change by the user.
 fn passes(category: Category) -> bool {
     matches!(category, Category::Throttled | Category::Busy | Category::Transient | Category::Unreachable)
 }
@@ -153,20 +158,8 @@ fn passes(category: Category) -> bool {
 fn identity_moved(o: &Observed, desired: &Desired) -> Option<Plan> {
     let claimed = o.object.resource_id.as_ref().filter(|claimed| !claimed.eq_ignore_ascii_case(&desired.id))?;
     let subscription = |id: &str| id.split('/').nth(2).unwrap_or_default().to_ascii_lowercase();
-    let refuse = |reason, message: String| {
-        let ready = Ready::error(reason, message);
-        Some(Plan::Refuse(Trouble { ready, category: None, retry: Retry::UntilSpecChanges, waits_for: Vec::new() }))
-    };
     if desired.id.starts_with("/subscriptions/") && subscription(claimed) != subscription(&desired.id) {
-        return refuse(
-            Reason::SubscriptionMismatch,
-            format!(
-                "The resource is in subscription {} and the credential belongs to subscription {}. Use a credential of \
-                 the resource's subscription, or delete the object and create it again.",
-                subscription(claimed),
-                subscription(&desired.id)
-            ),
-        );
+        return Some(Plan::Refuse(Trouble::other_subscription(&subscription(claimed), &subscription(&desired.id))));
     }
     match &o.live {
         _ if o.object.created => {}
@@ -175,14 +168,7 @@ fn identity_moved(o: &Observed, desired: &Desired) -> Option<Plan> {
         Some(Live::Absent | Live::Refused { .. }) => return None,
         Some(Live::Found { .. }) => {}
     }
-    refuse(
-        Reason::Failed,
-        format!(
-            "The spec names {} but this object stands for {claimed}. Change azureName and owner back, or delete the \
-             object and create it again.",
-            desired.id
-        ),
-    )
+    Some(Plan::Refuse(Trouble::other_resource(claimed, &desired.id)))
 }
 
 /// The object is claimed for this very resource.
@@ -197,23 +183,11 @@ fn observe_only(o: &Observed, desired: &Desired, now: Timestamp) -> Plan {
         return Plan::Claim { why: "new, and only to be observed" };
     }
     match &o.live {
-        None => Plan::Read { why: "policy skip shows what is there" },
-        Some(Live::Absent) => Plan::Refuse(Trouble {
-            ready: Ready::warning(
-                Reason::AzureResourceNotFound,
-                format!(
-                    "Azure has no resource {}, and the policy skip keeps it from being created. Create it, or set the \
-                     policy to manage.",
-                    desired.id
-                ),
-            ),
-            category: None,
-            retry: Retry::Slow,
-            waits_for: Vec::new(),
-        }),
+        None => Plan::Read { why: "policy skip shows what exists" },
+        Some(Live::Absent) => Plan::Refuse(Trouble::nothing_to_observe(&desired.id)),
         Some(Live::Refused { .. }) => Plan::Nothing,
         Some(Live::Found { state: State::Running | State::Deleting, .. }) => {
-            look_again(o, now, "Somebody else is changing the resource.")
+            read_again(o, now, "Another client is changing the resource.")
         }
         Some(Live::Found { shown, .. }) => end(o, *shown),
     }
@@ -230,11 +204,11 @@ fn manage(o: &Observed, desired: &Desired, now: Timestamp) -> Plan {
     let put = o.memory.put(&desired.intent);
     if !stands {
         // Until an object was claimed nothing can have been written for it.
-        let maybe_written = o.object.resource_id.is_some() && o.unclean;
+        let maybe_written = o.object.resource_id.is_some() && o.handover.is_unclean();
         return match &o.live {
-            None if maybe_written => Plan::Read { why: "the worker before may have written" },
+            None if maybe_written => Plan::Read { why: "the former owner may have written" },
             Some(Live::Found { state: State::Running, .. }) if maybe_written => {
-                look_again(o, now, "An earlier change is still running.")
+                read_again(o, now, "An earlier change is still running.")
             }
             _ if o.object.intent.is_some() => Plan::Claim { why: "the spec changed" },
             _ => Plan::Claim { why: "new" },
@@ -245,10 +219,12 @@ fn manage(o: &Observed, desired: &Desired, now: Timestamp) -> Plan {
         Put::Rejected => Plan::Put { why: "the last one failed" },
         Put::Unknown => match &o.live {
             None | Some(Live::Refused { .. }) => Plan::Read { why: "announced, and perhaps sent" },
-            Some(Live::Absent) if o.memory.absent < ABSENT => look_again(o, now, "Azure shows no such resource yet."),
-            Some(Live::Absent) => Plan::Put { why: "no such resource" },
+            Some(Live::Absent) if o.memory.absent < ABSENT => {
+                read_again(o, now, "The resource does not appear in Azure yet.")
+            }
+            Some(Live::Absent) => Plan::Put { why: "the resource does not exist" },
             Some(Live::Found { state: State::Running | State::Deleting, .. }) => {
-                look_again(o, now, "Azure is at work on the resource.")
+                read_again(o, now, "Azure is creating or updating the resource.")
             }
             Some(Live::Found { state: State::Settled, differences, shown }) => match differences.first() {
                 None if !desired.secrets => end(o, *shown),
@@ -260,11 +236,11 @@ fn manage(o: &Observed, desired: &Desired, now: Timestamp) -> Plan {
         Put::Accepted | Put::ReadBack => match &o.live {
             None | Some(Live::Refused { .. }) => Plan::Read { why: "the status comes from a read" },
             Some(Live::Absent) if o.memory.absent < ABSENT_AFTER_PUT => {
-                look_again(o, now, "Azure took the request and does not show the resource yet.")
+                read_again(o, now, "Azure accepted the request; the resource does not appear yet.")
             }
-            Some(Live::Absent) => Plan::Put { why: "taken, and still no such resource" },
+            Some(Live::Absent) => Plan::Put { why: "accepted, and the resource still does not exist" },
             Some(Live::Found { state: State::Running | State::Deleting, .. }) => {
-                look_again(o, now, "Azure is at work on the resource.")
+                read_again(o, now, "Azure is creating or updating the resource.")
             }
             Some(Live::Found { shown, .. }) => end(o, *shown),
         },
@@ -281,10 +257,12 @@ fn keep(o: &Observed, desired: &Desired, stands: bool, now: Timestamp) -> Plan {
             Plan::Put { why: "a secret or config value changed" }
         }
         None => Plan::Read { why: "is Azure still as it should be" },
-        Some(Live::Absent) if o.memory.absent < ABSENT => look_again(o, now, "Azure shows no such resource."),
+        Some(Live::Absent) if o.memory.absent < ABSENT => read_again(o, now, "The resource does not exist in Azure."),
         Some(Live::Absent) => write("the resource is gone"),
         Some(Live::Refused { .. }) => Plan::Nothing,
-        Some(Live::Found { state: State::Deleting, .. }) => look_again(o, now, "Somebody is deleting the resource."),
+        Some(Live::Found { state: State::Deleting, .. }) => {
+            read_again(o, now, "Another client is deleting the resource.")
+        }
         Some(Live::Found { differences, shown, state }) => {
             let secrets_changed = desired.secrets && !same_request;
             let settled = !matches!(state, State::Running);
@@ -309,9 +287,9 @@ fn end(o: &Observed, shown: bool) -> Plan {
 }
 
 /// Reads again soon.
-fn look_again(o: &Observed, now: Timestamp, message: &'static str) -> Plan {
-    let looks = o.memory.absent.max(o.memory.busy);
-    let wait = LOOK_AGAIN * 2_u32.pow(looks.saturating_sub(1).min(4));
+fn read_again(o: &Observed, now: Timestamp, message: &'static str) -> Plan {
+    let reads = o.memory.absent.max(o.memory.busy);
+    let wait = READ_AGAIN * 2_u32.pow(reads.saturating_sub(1).min(4));
     Plan::Wait {
         ready: Some(Ready::reconciling(message)),
         until: now.saturating_add(wait).unwrap_or(Timestamp::MAX),

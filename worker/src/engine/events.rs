@@ -1,58 +1,64 @@
 //! Kubernetes events: one when an object becomes ready, one when something keeps it from that, none while nothing changes.
 //!
 //! An event is a copy of what the condition says. It is written after the condition, and only if the condition was news, so
-//! that there are never more events than changes.
+//! that there are never more events than changes. Losing one costs nothing that the condition does not say.
 
 use std::sync::Arc;
 
+use flotilla_proto::task::{Kind as TaskKind, Process};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::DynamicObject;
+use tokio::sync::Semaphore;
 
 use super::cluster::Cluster;
 use super::condition::{Condition, Severity};
 use super::names;
 use super::object::Id;
+use crate::metrics::{Metrics, Overflow};
 
-/// Kubernetes takes no longer notes.
+/// Kubernetes refuses longer notes.
 const NOTE_LENGTH: usize = 1000;
-/// Events in flight. Beyond it they are dropped and counted: they tell nothing that the conditions do not.
+/// Events in flight: a second's worth at the API server's pace of 10 to 15 ms for each. Further ones are dropped and counted.
 const IN_FLIGHT: usize = 64;
 
-/// Writes events without making anybody wait.
+/// Writes events in the background.
 #[derive(Clone, Debug)]
-pub struct Recorder {
+pub(crate) struct Recorder {
     cluster: Cluster,
     pod: Arc<str>,
-    slots: Arc<tokio::sync::Semaphore>,
+    slots: Arc<Semaphore>,
+    process: Process,
+    metrics: Arc<Metrics>,
 }
 
 impl Recorder {
     /// Events are reported by this pod.
-    pub fn new(cluster: Cluster, pod: &str) -> Self {
-        Self { cluster, pod: pod.into(), slots: Arc::new(tokio::sync::Semaphore::new(IN_FLIGHT)) }
+    pub(crate) fn new(cluster: Cluster, pod: &str, process: Process, metrics: Arc<Metrics>) -> Self {
+        Self { cluster, pod: pod.into(), slots: Arc::new(Semaphore::new(IN_FLIGHT)), process, metrics }
     }
 
-    /// Tells of a condition that was just written in place of `before`.
-    pub fn tell(&self, id: &Id, object: &DynamicObject, before: Option<&Condition>, now: &Condition) {
+    /// Writes an event about a condition that was just written in place of `before`.
+    pub(crate) fn tell(&self, id: &Id, object: &DynamicObject, before: Option<&Condition>, now: &Condition) {
         let same = before.is_some_and(|before| before.reason == now.reason && before.status == now.status);
         let worth = now.is_true() || now.severity >= Severity::Warning;
         if !worth || (same && before.is_some_and(|before| before.observed_generation == now.observed_generation)) {
             return;
         }
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
-            tracing::debug!(object = %id, "Dropped an event");
+            self.metrics.overflowed(Overflow::Events, 1);
             return;
         };
         let (cluster, event, id) = (self.cluster.clone(), self.event(id, object, now), id.clone());
-        tokio::spawn(async move {
+        let write = async move {
             if let Err(error) = cluster.event(&id.namespace, &event).await {
-                tracing::debug!(object = %id, %error, "Did not write an event");
+                tracing::debug!(object = %id, error = &error as &dyn std::error::Error, "Failed to write an event");
             }
             drop(slot);
-        });
+        };
+        self.process.start(TaskKind::EventWriter, |_| write).detach();
     }
 
     fn event(&self, id: &Id, object: &DynamicObject, condition: &Condition) -> Event {

@@ -16,20 +16,18 @@ const HEAVY: usize = 4;
 
 /// Makes load reports.
 #[derive(Debug)]
-pub struct Meter {
+pub(crate) struct Meter {
     last: Instant,
 }
 
-impl Default for Meter {
-    fn default() -> Self {
-        Self { last: Instant::now() }
-    }
-}
-
 impl Meter {
+    /// Counts from `now`.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { last: now }
+    }
+
     /// The report for now.
-    pub fn report(&mut self, records: &mut Records, held: &[HeldShard]) -> v1::LoadReport {
-        let now = Instant::now();
+    pub(crate) fn report(&mut self, records: &mut Records, held: &[HeldShard], now: Instant) -> v1::LoadReport {
         let elapsed = (now - self.last).max(Duration::from_millis(1));
         self.last = now;
         let keys = records.keys();
@@ -54,7 +52,7 @@ impl Meter {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of objects and looks")]
+#[expect(clippy::cast_precision_loss, reason = "counts of objects and reconciles")]
 fn f64_of(count: u64) -> f64 {
     count as f64
 }

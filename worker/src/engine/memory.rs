@@ -1,6 +1,6 @@
-//! What this worker knows about an object beyond what the object says; gone with the claim on it.
+//! What this worker knows about an object beyond what the object says; it ends with the claim on the object.
 //!
-//! Losing it is always safe: what is not known any more is read from Azure before anything is written.
+//! Losing it is always safe: what is no longer known is read from Azure before anything is written.
 
 use std::time::Duration;
 
@@ -8,8 +8,9 @@ use jiff::Timestamp;
 
 use super::condition::Ready;
 use super::live::{Live, State};
-use super::object::{Id, Intent};
-use crate::arm::error::{Category, Retry};
+use super::object::Intent;
+use super::trouble::Trouble;
+use crate::arm::operation::Handle;
 
 /// How far the PUT of an intent has come, as far as this worker knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,34 +28,21 @@ pub enum Put {
     ReadBack,
 }
 
-/// Something that keeps the object from being ready, and when to look again.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Trouble {
-    /// What the condition says.
-    pub ready: Ready,
-    /// What kind of thing is wrong; `None` if it is not ARM's answer.
-    pub category: Option<Category>,
-    /// When another try makes sense.
-    pub retry: Retry,
-    /// Objects whose change would end it.
-    pub waits_for: Vec<Id>,
-}
-
 /// Trouble, and until when it rests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resting {
     /// What is wrong.
     pub trouble: Trouble,
-    /// The generation that met it; another one is tried at once.
+    /// The generation that met it; a newer one is reconciled at once.
     pub generation: i64,
-    /// Not looked at before.
+    /// Not reconciled before, unless something wakes it.
     pub until: Timestamp,
 }
 
 /// What came of a long-running operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It goes on; look again then.
+    /// It goes on; poll again then.
     Running(Timestamp),
     /// It succeeded.
     Done,
@@ -75,7 +63,7 @@ pub struct Operation {
     pub unheard: Option<Ready>,
 }
 
-/// The memory.
+/// What decisions are made from, beyond the object and Azure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
     /// The latest intent written or seen here, and its PUT.
@@ -84,16 +72,29 @@ pub struct Memory {
     pub resting: Option<Resting>,
     /// How often something went wrong in a row.
     pub failures: u32,
-    /// How often in a row Azure said that there is no such resource.
+    /// How often in a row Azure answered that the resource does not exist.
     pub absent: u32,
     /// How often in a row Azure said that something runs on the resource.
     pub busy: u32,
-    /// Azure took the DELETE or has no such resource.
+    /// Azure accepted the DELETE, or the resource does not exist.
     pub deleted: bool,
     /// A DELETE was refused in a way that a read may explain.
     pub delete_refused: bool,
     /// Differences that stayed after an accepted PUT: the service keeps its own value, and writing again is no use.
     tolerated: Vec<String>,
+}
+
+/// All that this worker remembers of an object, while there is work.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Mind {
+    /// What decisions are made from.
+    pub memory: Memory,
+    /// The operation in flight, further than the one stored on the object.
+    pub handle: Option<Handle>,
+    /// The handle could not be written to the object yet.
+    pub unstored: bool,
+    /// Why the last polls failed.
+    pub unheard: Option<Ready>,
 }
 
 impl Memory {

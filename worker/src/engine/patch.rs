@@ -10,7 +10,7 @@ use super::object::{Id, Intent};
 
 /// The owner as Kubernetes' garbage collection wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnerLink {
+pub(crate) struct OwnerLink {
     /// The owner.
     pub id: Id,
     /// A served apiVersion of its kind.
@@ -21,7 +21,7 @@ pub struct OwnerLink {
 
 /// All that an object must say before anything is sent to Azure for it.
 #[derive(Clone, Debug)]
-pub struct ClaimFacts<'a> {
+pub(crate) struct ClaimFacts<'a> {
     /// Our installation.
     pub installation: &'a str,
     /// The ARM id.
@@ -33,7 +33,7 @@ pub struct ClaimFacts<'a> {
 }
 
 /// The claim, in one patch. It names the version of the object it was made from, because it replaces lists.
-pub fn claim(object: &DynamicObject, facts: &ClaimFacts<'_>) -> Value {
+pub(crate) fn claim(object: &DynamicObject, facts: &ClaimFacts<'_>) -> Value {
     let mut annotations = json!({
         names::OPERATOR_NAMESPACE: facts.installation,
         names::RESOURCE_ID: facts.resource_id,
@@ -75,18 +75,18 @@ pub fn claim(object: &DynamicObject, facts: &ClaimFacts<'_>) -> Value {
 }
 
 /// Sets or removes the handle of the operation in flight.
-pub fn operation(handle: Option<&str>) -> Value {
+pub(crate) fn operation(handle: Option<&str>) -> Value {
     json!({ "metadata": { "annotations": { names::OPERATION: handle } } })
 }
 
 /// Lets the object go, and leaves others' finalizers alone.
-pub fn release(object: &DynamicObject) -> Value {
+pub(crate) fn release(object: &DynamicObject) -> Value {
     let others: Vec<_> = object.finalizers().iter().filter(|finalizer| *finalizer != names::FINALIZER).collect();
     json!({ "metadata": { "resourceVersion": object.resource_version(), "finalizers": others } })
 }
 
 /// The whole status: what Azure shows and the Ready condition, beside conditions of others.
-pub fn status(present: &Value, shown: Value, ready: &Condition) -> Value {
+pub(crate) fn status(present: &Value, shown: Value, ready: &Condition) -> Value {
     let mut status = match shown {
         Value::Object(status) => status,
         _ => Map::new(),
@@ -99,7 +99,7 @@ pub fn status(present: &Value, shown: Value, ready: &Condition) -> Value {
 }
 
 /// The status with another Ready condition.
-pub fn status_ready(present: &Value, ready: &Condition) -> Value {
+pub(crate) fn status_ready(present: &Value, ready: &Condition) -> Value {
     let mut shown = present.clone();
     if let Some(shown) = shown.as_object_mut() {
         shown.remove("conditions");
@@ -108,7 +108,7 @@ pub fn status_ready(present: &Value, ready: &Condition) -> Value {
 }
 
 /// The merge patch that turns `from` into `to`; none if they are equal but for values that change by themselves.
-pub fn difference(from: &Value, to: &Value) -> Option<Value> {
+pub(crate) fn difference(from: &Value, to: &Value) -> Option<Value> {
     let mut news = false;
     let patch = merge(from, to, &mut news);
     patch.filter(|_| news)

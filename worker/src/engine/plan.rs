@@ -5,9 +5,9 @@ use std::fmt;
 use jiff::Timestamp;
 
 use super::condition::Ready;
-use super::memory::Trouble;
 use super::object::Id;
 use super::queue::Class;
+use super::trouble::Trouble;
 
 /// The next step. Each prints itself with its reason.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,25 +45,25 @@ pub enum Plan {
         /// Why.
         why: &'static str,
     },
-    /// Let the object go.
+    /// Release the object.
     RemoveFinalizer {
         /// Why.
         why: &'static str,
     },
     /// Say what is wrong, then wait as its retry rule says.
     Refuse(Trouble),
-    /// Say what is waited for, and end the turn.
+    /// Say what is waited for, and end the reconcile.
     Wait {
         /// What the condition says, if there is something to say; it is written only if that is news.
         ready: Option<Ready>,
-        /// Looked at again then.
+        /// Reconciled again then.
         until: Timestamp,
         /// In this class.
         class: Class,
-        /// Looked at earlier if one of these changes.
+        /// Earlier if one of these changes.
         waits_for: Vec<Id>,
     },
-    /// All is as it should be; end the turn.
+    /// All is as it should be; end the reconcile.
     Nothing,
 }
 

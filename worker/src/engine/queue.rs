@@ -1,7 +1,7 @@
-//! What is looked at next.
+//! What is reconciled next.
 //!
-//! Keeps true: an object is looked at by at most one turn at a time; however often it is named, it waits once; within a
-//! class every namespace gets its turn; a lower class is never starved for good.
+//! Keeps true: at most one reconcile of an object runs at a time; however often it is named, it waits once; within a class the
+//! namespaces are served in rotation; a lower class is never starved for good.
 //!
 //! Pure: time comes in as an argument. [`super::intake`] puts it to work.
 
@@ -12,14 +12,16 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Why an object is looked at; earlier ones first.
+use crate::metrics::Label;
+
+/// Why an object is reconciled; earlier ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// A user created, changed or deleted it.
     Change,
-    /// Its long-running operation is due for a look.
+    /// Its long-running operation is due for a poll.
     Operation,
-    /// What it waited for is there.
+    /// What it waited for has changed.
     Wake,
     /// Something failed before.
     Retry,
@@ -31,7 +33,7 @@ impl Class {
     /// All of them, in order.
     pub const ALL: [Class; 5] = [Class::Change, Class::Operation, Class::Wake, Class::Retry, Class::Resync];
 
-    /// As a metric label.
+    /// As a word.
     pub fn as_str(self) -> &'static str {
         match self {
             Class::Change => "change",
@@ -43,6 +45,12 @@ impl Class {
     }
 }
 
+impl Label for Class {
+    fn label(&self) -> &'static str {
+        self.as_str()
+    }
+}
+
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -50,12 +58,12 @@ impl fmt::Display for Class {
 }
 
 /// Something that can wait in the queue.
-pub trait Item: Clone + Eq + Hash + Ord {
-    /// The namespace whose share of the turns it uses.
+pub(crate) trait Item: Clone + Eq + Hash + Ord {
+    /// The namespace whose share of the reconciles it uses.
     fn namespace(&self) -> Arc<str>;
 }
 
-/// Every so many turns the lowest class that waits goes first, so that a flood of changes can't starve resync.
+/// Every so many times the lowest class that waits goes first, so that a flood of changes can't starve resync.
 const LOWEST_FIRST_EVERY: u64 = 16;
 
 /// One class's waiting items, a line per namespace, served in rotation.
@@ -110,7 +118,7 @@ impl<T: Item> Lines<T> {
 
 /// The queue.
 #[derive(Debug)]
-pub struct Queue<T> {
+pub(crate) struct Queue<T> {
     lines: [Lines<T>; Class::ALL.len()],
     /// The class in which an item waits; entries left in other lines are stale.
     waiting: HashMap<T, Class>,
@@ -118,9 +126,9 @@ pub struct Queue<T> {
     due: HashMap<T, (Instant, Class)>,
     timers: BinaryHeap<Reverse<(Instant, T, Class)>>,
     running: HashSet<T>,
-    /// Named again while running: they go back in line when the turn ends.
+    /// Named again while running: they go back in line when the reconcile ends.
     again: HashMap<T, Class>,
-    turns: u64,
+    popped: u64,
 }
 
 impl<T: Item> Default for Queue<T> {
@@ -132,14 +140,14 @@ impl<T: Item> Default for Queue<T> {
             timers: BinaryHeap::new(),
             running: HashSet::new(),
             again: HashMap::new(),
-            turns: 0,
+            popped: 0,
         }
     }
 }
 
 impl<T: Item> Queue<T> {
     /// Puts an item in line; if it waits already, it waits in the better of the two classes.
-    pub fn push(&mut self, item: T, class: Class) {
+    pub(crate) fn push(&mut self, item: T, class: Class) {
         if self.running.contains(&item) {
             let again = self.again.entry(item).or_insert(class);
             *again = class.min(*again);
@@ -154,7 +162,7 @@ impl<T: Item> Queue<T> {
     }
 
     /// Puts an item in line at a later time, in place of the time it had. An item that waits already stays in line.
-    pub fn push_at(&mut self, item: T, class: Class, due: Instant) {
+    pub(crate) fn push_at(&mut self, item: T, class: Class, due: Instant) {
         if self.waiting.contains_key(&item) {
             return;
         }
@@ -162,11 +170,11 @@ impl<T: Item> Queue<T> {
         self.timers.push(Reverse((due, item, class)));
     }
 
-    /// The item to look at now, from one of the classes that have room; it counts as running until [`Queue::done`].
-    pub fn pop(&mut self, now: Instant, has_room: impl Fn(Class) -> bool) -> Option<(T, Class)> {
+    /// The next item, from one of the classes that have room; it counts as running until [`Queue::done`].
+    pub(crate) fn pop(&mut self, now: Instant, has_room: impl Fn(Class) -> bool) -> Option<(T, Class)> {
         self.ripen(now);
-        self.turns += 1;
-        let lowest_first = self.turns.is_multiple_of(LOWEST_FIRST_EVERY);
+        self.popped += 1;
+        let lowest_first = self.popped.is_multiple_of(LOWEST_FIRST_EVERY);
         let order: [Class; 5] = if lowest_first {
             let mut order = Class::ALL;
             order.reverse();
@@ -185,33 +193,28 @@ impl<T: Item> Queue<T> {
         None
     }
 
-    /// Ends an item's turn. It goes back in line if it was named meanwhile.
-    pub fn done(&mut self, item: &T) {
+    /// Ends an item's reconcile. It goes back in line if it was named meanwhile.
+    pub(crate) fn done(&mut self, item: &T) {
         self.running.remove(item);
         if let Some(class) = self.again.remove(item) {
             self.push(item.clone(), class);
         }
     }
 
-    /// Forgets an item; a turn that runs is not named again.
-    pub fn remove(&mut self, item: &T) {
+    /// Forgets an item; one that runs does not go back in line.
+    pub(crate) fn remove(&mut self, item: &T) {
         self.waiting.remove(item);
         self.due.remove(item);
         self.again.remove(item);
     }
 
     /// When the next item becomes due, if none waits now.
-    pub fn next_due(&self) -> Option<Instant> {
+    pub(crate) fn next_due(&self) -> Option<Instant> {
         self.timers.peek().map(|Reverse((due, ..))| *due)
     }
 
-    /// When the item is looked at next, if that is known; `None` also if it waits now.
-    pub fn due(&self, item: &T) -> Option<Instant> {
-        self.due.get(item).map(|(due, _)| *due)
-    }
-
     /// How many wait in a class now.
-    pub fn waiting(&self, class: Class) -> usize {
+    pub(crate) fn waiting(&self, class: Class) -> usize {
         self.waiting.values().filter(|present| **present == class).count()
     }
 

@@ -1,7 +1,10 @@
-//! What is kept of each object between looks at it: little, because there are many.
+//! What is kept of each object between reconciles: little, because there are many.
 //!
-//! The object itself is not kept. A look begins with a read of it, so that nothing is decided from an old copy; the price is
-//! one read per look, the gain is that 10,000 objects fit in a few MiB.
+//! The object itself is not kept. A reconcile begins with a read of it, so that nothing is decided from an old copy; the price is
+//! one read per reconcile, the gain is that 10,000 objects fit in a few MiB.
+
+mod namespaces;
+mod waiters;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,40 +13,18 @@ use std::time::{Duration, Instant};
 
 use flotilla_proto::{GroupKind, Key, KeyRange, v1};
 
-use super::condition::Ready;
-use super::memory::Memory;
+use self::namespaces::Namespaces;
+use self::waiters::Waiters;
+use super::done::{Done, Next, WaitsFor};
+use super::memory::Mind;
 use super::object::Id;
 use super::queue::{Class, Queue};
 use super::retry::jittered;
 use super::seen::Seen;
-use super::unready::{self, Group, Tally, Unready};
-use crate::arm::operation::Handle;
-
-/// An object that others depend on, as its record shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// Its UID.
-    pub uid: String,
-    /// Ready=True.
-    pub ready: bool,
-    /// Azure has had it.
-    pub created: bool,
-    /// Its ARM id.
-    pub arm_id: Option<String>,
-}
-
-/// What this worker remembers of an object's work, while there is work.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Mind {
-    /// What is known beyond the object.
-    pub memory: Memory,
-    /// The operation in flight, further than the one stored on the object.
-    pub handle: Option<Handle>,
-    /// The handle could not be written to the object yet.
-    pub unstored: bool,
-    /// Why the last polls failed.
-    pub unheard: Option<Ready>,
-}
+use super::standing::Standing;
+use super::unready::{self, Unready};
+use crate::fleet::Handover;
+use crate::metrics::{Group, Tally};
 
 /// One object.
 #[derive(Debug)]
@@ -55,87 +36,58 @@ struct Record {
     ready: bool,
     created: bool,
     arm_id: Option<Box<str>>,
-    /// Whose change it is looked at for.
+    /// Whose changes bring its next reconcile forward.
     waits_for: Box<[Id]>,
     mind: Option<Box<Mind>>,
-    /// Its shard's former owner did not hand it over, and Azure was not read for it since.
-    unclean: bool,
+    /// Unclean while the former owner's last writes for it are unknown.
+    handover: Handover,
     /// When the present spec was first seen, until it is ready.
     since: Option<Instant>,
     /// Its Ready condition, unless True.
     unready: Option<Box<Unready>>,
 }
 
-/// All objects in the held shards, and the queue of those to look at.
+/// All objects in the held shards, and the queue of those to reconcile.
 #[derive(Debug, Default)]
-pub struct Records {
+pub(crate) struct Records {
     objects: HashMap<Id, Record>,
-    /// Who waits for what.
-    waiters: HashMap<Id, HashSet<Id>>,
-    /// Names of namespaces and kinds, each once.
-    namespaces: HashSet<Arc<str>>,
-    namespaces_limit: usize,
+    waiters: Waiters,
+    namespaces: Namespaces,
     queue: Queue<Id>,
     resync: Option<Duration>,
     reconciles: u64,
-    interest_changed: bool,
-    /// Keys of the objects that are being looked at, whether or not their records still exist.
+    /// Keys of the objects that are being reconciled, whether or not their records still exist.
     running: HashMap<Id, Key>,
 }
 
-/// A turn that may begin.
+/// A reconcile that may begin.
 #[derive(Debug)]
-pub struct Turn {
+pub(crate) struct Job {
     /// The object.
     pub id: Id,
     /// Its key.
     pub key: Key,
-    /// Why it is looked at.
+    /// Why it is reconciled.
     pub class: Class,
     /// What is remembered of it.
     pub mind: Mind,
-    /// Read Azure before the first write.
-    pub unclean: bool,
-}
-
-/// How a turn left the object.
-#[derive(Debug)]
-pub struct Left {
-    /// What to remember.
-    pub mind: Mind,
-    /// When to look again, and why. Without it, after a resync period.
-    pub next: Option<(Instant, Class)>,
-    /// Whose change to look for; without it, the same as before.
-    pub waits_for: Option<Vec<Id>>,
-    /// Azure was read or nothing had been written: others' unfinished work is known.
-    pub clean: bool,
-    /// How the object stands now, as far as the turn knows better than the watch.
-    pub standing: Option<Standing>,
+    /// Unclean if Azure must be read before the first write.
+    pub handover: Handover,
 }
 
 impl Records {
-    /// An empty list. Unchanged objects are looked at once per `resync`.
-    pub fn new(resync: Option<Duration>) -> Self {
+    /// An empty list. Unchanged objects are reconciled once per `resync`.
+    pub(crate) fn new(resync: Option<Duration>) -> Self {
         Self { resync, ..Self::default() }
     }
 
     /// The one copy of a namespace's name.
-    pub fn namespace(&mut self, name: &str) -> Arc<str> {
-        if let Some(known) = self.namespaces.get(name) {
-            return Arc::clone(known);
-        }
-        // Namespaces come and go; names that only this set holds are of those that went.
-        if self.namespaces.len() >= self.namespaces_limit.max(64) {
-            self.namespaces.retain(|name| Arc::strong_count(name) > 1);
-            self.namespaces_limit = self.namespaces.len() * 2;
-        }
-        let name: Arc<str> = name.into();
-        self.namespaces.insert(Arc::clone(&name));
-        name
+    pub(crate) fn namespace(&mut self, name: &str) -> Arc<str> {
+        self.namespaces.intern(name)
     }
 
     /// Takes in an object that the watch or a list shows. Returns whether it became ready since it was last seen.
-    pub fn seen(&mut self, id: Id, uid: &str, key: Key, seen: &Seen, unclean: bool, now: Instant) -> bool {
+    pub(crate) fn seen(&mut self, id: Id, uid: &str, key: Key, seen: &Seen, handover: Handover, now: Instant) -> bool {
         let version = version(seen);
         let mark = seen.mark();
         let known = self.objects.get(&id).filter(|record| *record.uid == *uid);
@@ -158,7 +110,7 @@ impl Records {
             arm_id: None,
             waits_for: Box::default(),
             mind: None,
-            unclean,
+            handover,
             since: None,
             unready: None,
         });
@@ -181,7 +133,7 @@ impl Records {
         became_ready
     }
 
-    /// At a start nobody knows when an object was last looked at; spread over the period they make no wave.
+    /// At a start it is unknown when an object was last reconciled; spread over the period they make no wave.
     fn resync_somewhen(&mut self, id: &Id, uid: &str, now: Instant) {
         let Some(period) = self.resync else { return };
         let share = f64::from(u16::try_from(seed(uid) >> 48).unwrap_or(0)) / f64::from(u16::MAX);
@@ -189,18 +141,15 @@ impl Records {
     }
 
     /// The object is gone, or not ours any more. Returns whether it was known.
-    pub fn forget(&mut self, id: &Id) -> bool {
+    pub(crate) fn forget(&mut self, id: &Id) -> bool {
         let Some(record) = self.objects.remove(id) else { return false };
         self.queue.remove(id);
-        self.interest_changed |= !record.waits_for.is_empty();
-        for target in &record.waits_for {
-            self.stop_waiting(target, id);
-        }
+        self.waiters.replace(id, &record.waits_for, &[]);
         true
     }
 
     /// Forgets all objects in these ranges.
-    pub fn forget_ranges(&mut self, ranges: &[KeyRange]) {
+    pub(crate) fn forget_ranges(&mut self, ranges: &[KeyRange]) {
         let inside = |key: &Key| ranges.iter().any(|range| range.contains(key));
         let ids: Vec<_> = self.objects.iter().filter(|(_, r)| inside(&r.key)).map(|(id, _)| id.clone()).collect();
         for id in ids {
@@ -209,14 +158,14 @@ impl Records {
     }
 
     /// Objects of a kind that are known and not among `present`, after a complete list of the kind.
-    pub fn absent(&self, kind: &GroupKind, namespace: Option<&str>, present: &HashSet<Id>) -> Vec<Id> {
+    pub(crate) fn absent(&self, kind: &GroupKind, namespace: Option<&str>, present: &HashSet<Id>) -> Vec<Id> {
         let listed = |id: &&Id| *id.kind == *kind && namespace.is_none_or(|namespace| *id.namespace == *namespace);
         self.objects.keys().filter(listed).filter(|id| !present.contains(*id)).cloned().collect()
     }
 
     /// Puts everything in line that waits for this object.
-    pub fn wake(&mut self, target: &Id) -> usize {
-        let waiters: Vec<_> = self.waiters.get(target).into_iter().flatten().cloned().collect();
+    pub(crate) fn wake(&mut self, target: &Id) -> usize {
+        let waiters = self.waiters.of(target);
         for id in &waiters {
             self.queue.push(id.clone(), Class::Wake);
         }
@@ -224,21 +173,13 @@ impl Records {
     }
 
     /// Everything outside of our own shards that somebody waits for, if that has changed since the last call.
-    pub fn take_interest(&mut self) -> Option<Vec<v1::ObjectName>> {
-        if !std::mem::take(&mut self.interest_changed) {
-            return None;
-        }
-        let elsewhere = self.waiters.keys().filter(|id| !self.objects.contains_key(id));
-        Some(elsewhere.map(v1::ObjectName::from).collect())
-    }
-
-    /// Whether the object is known here.
-    pub fn contains(&self, id: &Id) -> bool {
-        self.objects.contains_key(id)
+    pub(crate) fn take_interest(&mut self) -> Option<Vec<v1::ObjectName>> {
+        let waited_for = self.waiters.take_changed()?;
+        Some(waited_for.filter(|id| !self.objects.contains_key(id)).map(v1::ObjectName::from).collect())
     }
 
     /// How an object stands that others depend on.
-    pub fn standing(&self, id: &Id) -> Option<Standing> {
+    pub(crate) fn standing(&self, id: &Id) -> Option<Standing> {
         let record = self.objects.get(id)?;
         Some(Standing {
             uid: record.uid.to_string(),
@@ -248,8 +189,8 @@ impl Records {
         })
     }
 
-    /// The next object to look at, of a class that has room.
-    pub fn next(&mut self, now: Instant, has_room: impl Fn(Class) -> bool) -> Option<Turn> {
+    /// The next object to reconcile, of a class that has room.
+    pub(crate) fn next(&mut self, now: Instant, has_room: impl Fn(Class) -> bool) -> Option<Job> {
         loop {
             let (id, class) = self.queue.pop(now, &has_room)?;
             let Some(record) = self.objects.get_mut(&id) else {
@@ -261,22 +202,24 @@ impl Records {
                 mind.memory.wake();
             }
             self.running.insert(id.clone(), record.key);
-            return Some(Turn { key: record.key, class, mind, unclean: record.unclean, id });
+            return Some(Job { key: record.key, class, mind, handover: record.handover, id });
         }
     }
 
-    /// Ends a turn. Returns how long the object took to get ready, if it just did, and whether what it waits for changed.
-    pub fn left(&mut self, id: &Id, uid: &str, left: Left, now: Instant) -> Ended {
+    /// Ends a reconcile. Returns whether the object became ready, and how long that took.
+    pub(crate) fn done(&mut self, id: &Id, uid: &str, done: Done, now: Instant) -> Ended {
         self.reconciles += 1;
         self.running.remove(id);
         let Some(record) = self.objects.get_mut(id).filter(|record| *record.uid == *uid || uid.is_empty()) else {
             self.queue.done(id);
             return Ended::default();
         };
-        record.unclean &= !left.clean;
-        record.mind = (left.mind != Mind::default()).then(|| Box::new(left.mind));
+        if !done.handover.is_unclean() {
+            record.handover = Handover::Clean;
+        }
+        record.mind = (done.mind != Mind::default()).then(|| Box::new(done.mind));
         let mut ended = Ended::default();
-        if let Some(standing) = left.standing {
+        if let Some(standing) = done.standing {
             ended.became_ready = standing.ready && !record.ready;
             ended.ready_after = record.since.filter(|_| standing.ready).map(|since| now - since);
             if standing.ready {
@@ -286,39 +229,32 @@ impl Records {
             record.created |= standing.created;
             record.arm_id = standing.arm_id.map(Into::into);
         }
-        if let Some(after) = left.waits_for {
-            let before = std::mem::replace(&mut record.waits_for, after.clone().into());
-            for target in before.iter().filter(|target| !after.contains(target)) {
-                self.stop_waiting(target, id);
-                self.interest_changed = true;
-            }
-            for target in after.into_iter().filter(|target| !before.contains(target)) {
-                self.waiters.entry(target).or_default().insert(id.clone());
-                self.interest_changed = true;
-            }
+        if let WaitsFor::These(after) = done.waits_for {
+            self.waiters.replace(id, &record.waits_for, &after);
+            record.waits_for = after.into();
         }
-        match (left.next, self.resync) {
-            (Some((due, class)), _) => self.queue.push_at(id.clone(), class, due),
-            (None, Some(period)) => {
-                let due = now + jittered(period, seed(uid));
-                self.queue.push_at(id.clone(), Class::Resync, due);
+        match done.next {
+            Next::At { due, class } => self.queue.push_at(id.clone(), class, due),
+            Next::AfterResync => {
+                if let Some(period) = self.resync {
+                    self.queue.push_at(id.clone(), Class::Resync, now + jittered(period, seed(uid)));
+                }
             }
-            (None, None) => {}
         }
         self.queue.done(id);
         ended
     }
 
-    /// The object of a turn is gone. Returns whether it was known.
-    pub fn gone(&mut self, id: &Id) -> bool {
+    /// The object of a reconcile is gone. Returns whether it was known.
+    pub(crate) fn gone(&mut self, id: &Id) -> bool {
         self.running.remove(id);
         let known = self.forget(id);
         self.queue.done(id);
         known
     }
 
-    /// Ends a turn that could not be begun; the object is looked at again when its shard allows it.
-    pub fn put_back(&mut self, id: &Id, mind: Mind, again: Option<Instant>) {
+    /// Ends a reconcile that lost its claim; the object is reconciled again at that time, if its shard is still ours.
+    pub(crate) fn put_back(&mut self, id: &Id, mind: Mind, again: Option<Instant>) {
         self.running.remove(id);
         if let Some(record) = self.objects.get_mut(id) {
             record.mind = (mind != Mind::default()).then(|| Box::new(mind));
@@ -329,86 +265,65 @@ impl Records {
         self.queue.done(id);
     }
 
-    /// Puts an object in line.
-    pub fn push(&mut self, id: Id, class: Class) {
-        if self.objects.contains_key(&id) {
-            self.queue.push(id, class);
-        }
-    }
-
     /// When the next object becomes due.
-    pub fn next_due(&self) -> Option<Instant> {
+    pub(crate) fn next_due(&self) -> Option<Instant> {
         self.queue.next_due()
     }
 
-    /// Keys of the objects that are being looked at.
-    pub fn running(&self) -> impl Iterator<Item = &Key> {
+    /// Keys of the objects that are being reconciled.
+    pub(crate) fn running(&self) -> impl Iterator<Item = &Key> {
         self.running.values()
     }
 
     /// How many objects wait in a class now.
-    pub fn waiting(&self, class: Class) -> usize {
+    pub(crate) fn waiting(&self, class: Class) -> usize {
         self.queue.waiting(class)
     }
 
     /// How many objects are known.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// Whether none is known.
-    pub fn is_empty(&self) -> bool {
-        self.objects.is_empty()
-    }
-
     /// Objects with a long-running operation.
-    pub fn operations(&self) -> usize {
+    pub(crate) fn operations(&self) -> usize {
         let minds = self.objects.values().filter_map(|record| record.mind.as_ref());
         minds.filter(|mind| mind.handle.is_some()).count()
     }
 
     /// What is not ready, why, and since when.
-    pub fn unready(&self) -> BTreeMap<Group, Tally> {
+    pub(crate) fn unready(&self) -> BTreeMap<Group, Tally> {
         let unready = self.objects.iter().filter_map(|(id, record)| Some((&id.kind, record.unready.as_deref()?)));
         unready::tally(unready)
     }
 
-    /// Looks taken since the last call.
-    pub fn take_reconciles(&mut self) -> u64 {
+    /// Reconciles since the last call.
+    pub(crate) fn take_reconciles(&mut self) -> u64 {
         std::mem::take(&mut self.reconciles)
     }
 
     /// All keys, sorted, for the load report.
-    pub fn keys(&self) -> Vec<Key> {
+    pub(crate) fn keys(&self) -> Vec<Key> {
         let mut keys: Vec<_> = self.objects.values().map(|record| record.key).collect();
         keys.sort_unstable();
         keys
     }
 
     /// Namespaces that have objects here.
-    pub fn used_namespaces(&self) -> HashSet<Arc<str>> {
+    pub(crate) fn used_namespaces(&self) -> HashSet<Arc<str>> {
         self.objects.keys().map(|id| Arc::clone(&id.namespace)).collect()
     }
 
     /// Kinds that have objects here.
-    pub fn kinds(&self) -> BTreeSet<GroupKind> {
+    pub(crate) fn kinds(&self) -> BTreeSet<GroupKind> {
         let kinds: HashSet<&GroupKind> = self.objects.keys().map(|id| &*id.kind).collect();
         kinds.into_iter().cloned().collect()
     }
-
-    fn stop_waiting(&mut self, target: &Id, id: &Id) {
-        if let Some(waiters) = self.waiters.get_mut(target) {
-            waiters.remove(id);
-            if waiters.is_empty() {
-                self.waiters.remove(target);
-            }
-        }
-    }
 }
 
-/// What the end of a turn brought.
+/// What the end of a reconcile brought.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Ended {
+pub(crate) struct Ended {
     /// The object is ready and was not before.
     pub became_ready: bool,
     /// How long that took.

@@ -14,19 +14,18 @@ use serde_json::Value;
 use super::condition::{Ready, Reason};
 use super::context::Context;
 use super::decide::Desired;
-use super::memory::Trouble;
 use super::names;
 use super::object::{Id, Intent, Policy};
 use super::patch::OwnerLink;
-use super::record::Standing;
-use super::trouble::{core, missing, wrong_spec};
+use super::standing::Standing;
+use super::trouble::{Trouble, core, missing, wrong_spec};
 use super::{cluster, trouble, view};
 use crate::arm::Identity;
 use crate::arm::error::Retry;
 
 /// What an object needs, all of it found.
 #[derive(Debug)]
-pub struct Resolution {
+pub(crate) struct Resolution {
     /// For the decision.
     pub desired: Desired,
     /// Who calls ARM.
@@ -41,7 +40,7 @@ pub struct Resolution {
 
 /// An object with the parts of the catalog that it needs.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub(crate) struct Subject<'a> {
     /// Which.
     pub id: &'a Id,
     /// The object.
@@ -61,7 +60,7 @@ impl Subject<'_> {
 }
 
 /// Looks up everything.
-pub async fn resolve(ctx: &Context, subject: &Subject<'_>) -> Result<Resolution, Trouble> {
+pub(crate) async fn resolve(ctx: &Context, subject: &Subject<'_>) -> Result<Resolution, Trouble> {
     let credential = view::annotation(subject.object, names::CREDENTIAL_FROM);
     if subject.object.metadata.deletion_timestamp.is_some() {
         return Ok(for_deletion(subject, ctx.identity_for_deletion(subject.id, credential).await?));
@@ -298,7 +297,7 @@ async fn standing(ctx: &Context, id: &Id) -> Result<Option<Standing>, Trouble> {
 }
 
 /// How an object stands for those who build on it.
-pub fn standing_of(object: &DynamicObject) -> Standing {
+pub(crate) fn standing_of(object: &DynamicObject) -> Standing {
     let facts = view::facts(object);
     let arm_id = view::annotation(object, names::CHILD_RESOURCE_ID_OVERRIDE).map(str::to_owned).or(facts.resource_id);
     Standing {

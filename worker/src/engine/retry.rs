@@ -1,24 +1,24 @@
-//! When something is looked at again, and how that is said.
+//! When Flotilla tries again, and how a condition says so.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::arm::error::Retry;
 
-/// Used where resync is off and a retry is still due some day.
+/// Used where resync is off: a retry is still due at some time.
 const HOUR: Duration = Duration::from_hours(1);
 
 /// The longest that a retry of this kind waits, in words for a condition's message.
 ///
 /// The words don't change from try to try, so that waiting costs no writes.
-pub fn words(retry: Retry, resync: Option<Duration>) -> String {
+pub(crate) fn words(retry: Retry, resync: Option<Duration>) -> String {
     match retry {
-        Retry::Fast => "Looked at again within 30 s.".into(),
-        Retry::Slow => "Tried again within 3 min.".into(),
+        Retry::Fast => "Flotilla checks again within 30 s.".into(),
+        Retry::Slow => "Flotilla retries within 3 min.".into(),
         Retry::VerySlow | Retry::UntilSpecChanges => {
-            format!("Tried again when the spec changes, and within {}.", Words(resync.unwrap_or(HOUR)))
+            format!("Flotilla retries when the spec changes, or within {}.", Words(resync.unwrap_or(HOUR)))
         }
-        Retry::After(_) => "Tried again as soon as Azure allows.".into(),
+        Retry::After(_) => "Flotilla retries as soon as Azure allows.".into(),
     }
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Words {
 /// A fixed spread of ±25 % around a period, different for each object and the same at each call.
 ///
 /// Objects that were created together drift apart, so that resync is a steady trickle instead of a wave.
-pub fn jittered(period: Duration, seed: u64) -> Duration {
+pub(crate) fn jittered(period: Duration, seed: u64) -> Duration {
     // 16 bits of the seed are spread enough for a share between 0.75 and 1.25.
     let share = f64::from(u16::try_from(seed >> 48).unwrap_or(0)) / f64::from(u16::MAX);
     period.mul_f64(0.75 + share / 2.0)
@@ -61,8 +61,8 @@ mod tests {
     #[test]
     fn words_name_the_longest_wait() {
         let within = |period| words(Retry::VerySlow, period);
-        assert_eq!(within(Some(HOUR)), "Tried again when the spec changes, and within 1 h.");
-        assert_eq!(within(Some(Duration::from_mins(90))), "Tried again when the spec changes, and within 90 min.");
-        assert_eq!(within(Some(Duration::from_secs(5))), "Tried again when the spec changes, and within 5 s.");
+        assert_eq!(within(Some(HOUR)), "Flotilla retries when the spec changes, or within 1 h.");
+        assert_eq!(within(Some(Duration::from_mins(90))), "Flotilla retries when the spec changes, or within 90 min.");
+        assert_eq!(within(Some(Duration::from_secs(5))), "Flotilla retries when the spec changes, or within 5 s.");
     }
 }

@@ -80,7 +80,7 @@ impl Seen {
         self.annotation(names::CHILD_RESOURCE_ID_OVERRIDE).or_else(|| self.annotation(names::RESOURCE_ID))
     }
 
-    /// Nothing is to be done for it: ready in its present generation, with our finalizer, without an operation.
+    /// There is nothing to do for it: ready in its present generation, with our finalizer, without an operation.
     pub fn settled(&self) -> bool {
         let generation = self.metadata.generation.unwrap_or(0);
         let current =
@@ -93,7 +93,7 @@ impl Seen {
             && self.annotation(names::OPERATOR_NAMESPACE).is_some()
     }
 
-    /// Changes when something changes that an object must be looked at for, and not with what we write ourselves.
+    /// Changes when something changes that an object must be reconciled for, and not with what we write ourselves.
     pub fn mark(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.metadata.generation.hash(&mut hasher);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use flotilla_proto::GroupKind;
 
 use super::condition::Severity;
+use crate::metrics::{Group, Tally};
 
 /// More reasons than this become [`OTHER`]: a dashboard shows the top of the list, and a label must not grow without end.
 const REASONS: usize = 30;
@@ -25,28 +26,8 @@ pub struct Unready {
     pub since: i64,
 }
 
-/// Objects that are alike.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Group {
-    /// Their kind.
-    pub kind: Arc<GroupKind>,
-    /// How bad.
-    pub severity: Severity,
-    /// Why.
-    pub reason: String,
-}
-
-/// How many, and since when the first of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tally {
-    /// How many.
-    pub objects: u64,
-    /// Since when the one that waits longest, in seconds of Unix time.
-    pub since: i64,
-}
-
 /// Adds up.
-pub fn tally<'a>(objects: impl Iterator<Item = (&'a Arc<GroupKind>, &'a Unready)>) -> BTreeMap<Group, Tally> {
+pub(crate) fn tally<'a>(objects: impl Iterator<Item = (&'a Arc<GroupKind>, &'a Unready)>) -> BTreeMap<Group, Tally> {
     let mut groups: BTreeMap<Group, Tally> = BTreeMap::new();
     for (kind, unready) in objects {
         let group = Group { kind: Arc::clone(kind), severity: unready.severity, reason: unready.reason.to_string() };

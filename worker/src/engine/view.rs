@@ -11,14 +11,14 @@ use super::object::{Object, Policy};
 use crate::arm::operation::Handle;
 
 /// The `metadata.annotations` value of a key.
-pub fn annotation<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
+pub(crate) fn annotation<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
     object.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
 /// The value of a key that a claim writes; none if it is empty, or if the claim is another object's or was tampered with.
 ///
 /// A claim without a mark is of an operator before us, and believed.
-pub fn claimed<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
+pub(crate) fn claimed<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
     let whole = annotation(object, names::CLAIMED_BY).is_none_or(|mark| {
         let uid = object.metadata.uid.as_deref().unwrap_or_default();
         annotation(object, names::RESOURCE_ID).is_some_and(|id| names::claim_mark(uid, id) == mark)
@@ -27,23 +27,23 @@ pub fn claimed<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
 }
 
 /// ARM id of the resource that the object stands for: the one claimed, or else the one that Azure has shown for it.
-pub fn resource_id(object: &DynamicObject) -> Option<&str> {
+pub(crate) fn resource_id(object: &DynamicObject) -> Option<&str> {
     let shown = || status(object).get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
     claimed(object, names::RESOURCE_ID).or_else(shown)
 }
 
 /// The spec; null if there is none.
-pub fn spec(object: &DynamicObject) -> &Value {
+pub(crate) fn spec(object: &DynamicObject) -> &Value {
     object.data.get("spec").unwrap_or(&Value::Null)
 }
 
 /// The status; null if there is none.
-pub fn status(object: &DynamicObject) -> &Value {
+pub(crate) fn status(object: &DynamicObject) -> &Value {
     object.data.get("status").unwrap_or(&Value::Null)
 }
 
 /// The parts that decisions are made from.
-pub fn facts(object: &DynamicObject) -> Object {
+pub(crate) fn facts(object: &DynamicObject) -> Object {
     Object {
         generation: object.metadata.generation.unwrap_or(0),
         deleting: object.metadata.deletion_timestamp.is_some(),
@@ -58,7 +58,7 @@ pub fn facts(object: &DynamicObject) -> Object {
 
 /// The operation in flight, if its handle can be read and is about the object's own resource. Any other is as good as none:
 /// Azure is read instead.
-pub fn operation(object: &DynamicObject) -> Option<Handle> {
+pub(crate) fn operation(object: &DynamicObject) -> Option<Handle> {
     let text = claimed(object, names::OPERATION)?;
     match serde_json::from_str::<Handle>(text) {
         Ok(handle) => {
@@ -76,7 +76,7 @@ pub fn operation(object: &DynamicObject) -> Option<Handle> {
 }
 
 /// The policy that the object itself states. An unknown one is as good as none.
-pub fn policy(text: Option<&str>) -> Option<Policy> {
+pub(crate) fn policy(text: Option<&str>) -> Option<Policy> {
     let text = text?;
     text.parse().inspect_err(|error| tracing::warn!(%error, "Ignored a reconcile policy")).ok()
 }

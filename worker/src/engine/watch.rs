@@ -1,18 +1,19 @@
 //! Watches the kinds that have objects, and no others: each watch costs the API server the schemas of its kind.
 //!
-//! What lies outside of our shards is dropped after a look at namespace and UID.
+//! What lies outside of our shards is dropped as soon as its namespace and UID are decoded.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flotilla_proto::{GroupKind, Key};
+use flotilla_proto::task::{self, Kind as TaskKind};
+use flotilla_proto::{GroupKind, Key, kubernetes};
 use futures::TryStreamExt;
 use kube::api::ListParams;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Resource};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::context::Context;
@@ -22,31 +23,34 @@ use super::seen::Seen;
 /// Objects per page of a list: enough to be quick, few enough that a page of large objects stays small.
 const PAGE: u32 = 250;
 
-/// Hears of objects that became ready or went away.
-pub type Changes = tokio::sync::mpsc::UnboundedSender<Id>;
-
 /// The watches, one or more per kind.
 #[derive(Debug)]
-pub struct Watches {
+pub(crate) struct Watches {
     ctx: Arc<Context>,
-    changes: Changes,
-    tasks: TaskTracker,
-    running: HashMap<GroupKind, CancellationToken>,
+    lists: TaskTracker,
+    running: HashMap<GroupKind, Running>,
+}
+
+/// The watches on one kind. They stop when this is dropped.
+#[derive(Debug)]
+struct Running {
+    watches: Vec<task::Task>,
+    /// Ends the lists of the kind.
+    stop_lists: DropGuard,
 }
 
 impl Watches {
     /// No watch yet.
-    pub fn new(ctx: Arc<Context>, changes: Changes) -> Self {
-        Self { ctx, changes, tasks: TaskTracker::new(), running: HashMap::new() }
+    pub(crate) fn new(ctx: Arc<Context>) -> Self {
+        Self { ctx, lists: TaskTracker::new(), running: HashMap::new() }
     }
 
     /// Watches these kinds from now on, and no others.
-    pub fn set(&mut self, kinds: &[GroupKind]) {
-        self.running.retain(|kind, stop| {
+    pub(crate) fn set(&mut self, kinds: &[GroupKind]) {
+        self.running.retain(|kind, _| {
             let keep = kinds.contains(kind);
             if !keep {
                 tracing::info!(%kind, "Stopped watching a kind");
-                stop.cancel();
             }
             keep
         });
@@ -55,42 +59,39 @@ impl Watches {
                 continue;
             }
             tracing::info!(%kind, "Watching a kind");
-            let stop = CancellationToken::new();
-            for namespace in self.namespaces() {
-                let task = Task {
-                    ctx: Arc::clone(&self.ctx),
-                    changes: self.changes.clone(),
-                    kind: Arc::new(kind.clone()),
-                    namespace,
-                };
-                self.tasks.spawn(task.watch(stop.clone()));
-            }
-            self.running.insert(kind.clone(), stop);
+            let start = |task: Task| self.ctx.process.start(TaskKind::ObjectWatch, |stop| task.watch(stop));
+            let watches = self.tasks(kind).map(start).collect();
+            self.running.insert(kind.clone(), Running { watches, stop_lists: CancellationToken::new().drop_guard() });
         }
     }
 
     /// Lists all watched kinds once: shards were gained whose objects the watches have passed over.
-    pub fn list(&self) {
-        for kind in self.running.keys() {
-            for namespace in self.namespaces() {
-                let task = Task {
-                    ctx: Arc::clone(&self.ctx),
-                    changes: self.changes.clone(),
-                    kind: Arc::new(kind.clone()),
-                    namespace,
-                };
-                self.tasks.spawn(task.list(self.running[kind].clone()));
+    pub(crate) fn list(&self) {
+        for (kind, running) in &self.running {
+            for task in self.tasks(kind) {
+                let list = self.lists.track_future(task.list(running.stop_lists.token().clone()));
+                self.ctx.process.start(TaskKind::ObjectList, |_| list).detach();
             }
         }
     }
 
     /// Ends all watches.
-    pub async fn stop(self) {
-        for stop in self.running.values() {
-            stop.cancel();
+    pub(crate) async fn stop(self) {
+        for running in self.running.into_values() {
+            drop(running.stop_lists);
+            for watch in running.watches {
+                watch.stop().await;
+            }
         }
-        self.tasks.close();
-        self.tasks.wait().await;
+        self.lists.close();
+        self.lists.wait().await;
+    }
+
+    /// One task for each namespace of a kind.
+    fn tasks(&self, kind: &GroupKind) -> impl Iterator<Item = Task> {
+        let (ctx, kind) = (Arc::clone(&self.ctx), Arc::new(kind.clone()));
+        let task = move |namespace| Task { ctx: Arc::clone(&ctx), kind: Arc::clone(&kind), namespace };
+        self.namespaces().into_iter().map(task)
     }
 
     /// The namespaces to watch one by one; `None` stands for all of them in one watch.
@@ -106,7 +107,6 @@ impl Watches {
 #[derive(Debug)]
 struct Task {
     ctx: Arc<Context>,
-    changes: Changes,
     kind: Arc<GroupKind>,
     namespace: Option<String>,
 }
@@ -145,7 +145,7 @@ impl Task {
                 Ok(Some(Event::Delete(seen))) => self.deleted(&seen),
                 Ok(None) => return,
                 Err(error) => {
-                    tracing::warn!(kind = %self.kind, error = &error as &dyn std::error::Error, "A watch broke off");
+                    tracing::warn!(kind = %self.kind, error = &kubernetes::Error::from(error) as &dyn std::error::Error, "Watch failed");
                 }
             }
         }
@@ -170,7 +170,7 @@ impl Task {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(kind = %self.kind, error = &error as &dyn std::error::Error, "A list broke off");
+                    tracing::warn!(kind = %self.kind, error = &kubernetes::Error::from(error) as &dyn std::error::Error, "List failed");
                     params = ListParams::default().limit(PAGE);
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
@@ -182,16 +182,15 @@ impl Task {
     fn seen(&self, seen: &Seen) -> Option<Id> {
         let (id, uid, key) = self.name(seen)?;
         let Some(handover) = self.ctx.shards.handover(&key) else {
-            // In a shard that is being handed back the new owner looks.
+            // In a shard that is being handed back the new owner takes it in.
             if !self.ctx.shards.holds(&key) {
                 self.ctx.records().forget(&id);
             }
             return None;
         };
-        let became_ready = self.ctx.records().seen(id.clone(), &uid, key, seen, handover.is_unclean(), Instant::now());
+        let became_ready = self.ctx.records().seen(id.clone(), &uid, key, seen, handover, Instant::now());
         if became_ready {
-            // The loop that gets the end wakes who waits; it ends only with the worker.
-            let _ = self.changes.send(id.clone());
+            self.ctx.changes.add(id.clone());
         }
         self.ctx.work.notify_one();
         Some(id)
@@ -208,7 +207,7 @@ impl Task {
 
     fn gone(&self, id: &Id) {
         if self.ctx.records().forget(id) {
-            let _ = self.changes.send(id.clone());
+            self.ctx.changes.add(id.clone());
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use flotilla_crds::specimen::Extent;
 use flotilla_crds::{Kind, Version};
-use flotilla_worker::engine::view;
+use flotilla_worker::engine::spec_version;
 use futures::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 
@@ -92,7 +92,7 @@ impl Case {
         ensure!(found == spec, "{}: the spec differs by {}", story(), json_patch::diff(spec, found));
         let generation = &object["metadata"]["generation"];
         ensure!(generation == 1, "{}: generation {generation}", story());
-        let version = view::spec_version(&serde_json::from_value(object.clone())?);
+        let version = spec_version(&serde_json::from_value(object.clone())?);
         ensure!(version.as_deref() == Some(self.version().name()), "{}: version {version:?}", story());
         Ok(())
     }

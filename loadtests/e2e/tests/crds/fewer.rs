@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use flotilla_coordinator::Versions;
 use flotilla_crds::{Catalog, Kind, Pattern};
+use flotilla_proto::names::APPLIED;
 use flotilla_testbed::cluster;
 use flotilla_testbed::control_plane::{ControlPlane, Options};
-use flotilla_worker::engine::names::APPLIED;
-use flotilla_worker::engine::object::Intent;
+use flotilla_worker::engine::Intent;
 use http::{Method, Request};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
 use flotilla_crds::Kind;
-use flotilla_worker::engine::view;
+use flotilla_worker::engine::spec_version;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
@@ -231,7 +231,7 @@ impl Subject {
         let note = format!("/f:metadata/f:annotations/f:{}", LAST_APPLIED.replace('/', "~1"));
         let states = |fields: &Value| fields.get("f:spec").is_some() || fields.pointer(&note).is_some();
         let owners = entries.iter().filter(|entry| states(&entry["fieldsV1"])).count();
-        let found = view::spec_version(&serde_json::from_value(self.live.clone())?);
+        let found = spec_version(&serde_json::from_value(self.live.clone())?);
         let unclear = server_apply && !moved && owners > 1 && found.as_deref() == Some(&*self.version);
         Ok(if unclear { self.version.clone() } else { version.to_owned() })
     }
@@ -239,7 +239,7 @@ impl Subject {
     /// The worker sends what the user last wrote through the version that they wrote it through.
     fn has_version(&self) -> Result<()> {
         let object: DynamicObject = serde_json::from_value(self.live.clone())?;
-        let found = view::spec_version(&object);
+        let found = spec_version(&object);
         if found.as_deref() != Some(&*self.version) {
             let mut entries = self.live["metadata"]["managedFields"].clone();
             for entry in entries.as_array_mut().into_iter().flatten() {

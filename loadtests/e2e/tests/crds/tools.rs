@@ -1,6 +1,6 @@
 //! kubectl's own commands on our kinds, with no webhook anywhere.
 
-use flotilla_worker::engine::view;
+use flotilla_worker::engine::spec_version;
 use serde_json::{Value, json};
 
 use super::api::{Target, Write, object};
@@ -18,7 +18,7 @@ fn account(installation: &Installation, version: &str, variant: u64) -> Value {
 }
 
 fn version(object: &Value) -> String {
-    view::spec_version(&serde_json::from_value(object.clone()).unwrap()).unwrap()
+    spec_version(&serde_json::from_value(object.clone()).unwrap()).unwrap()
 }
 
 #[tokio::test]

@@ -1,18 +1,19 @@
 //! Decides the next step for an object that somebody deleted.
 //!
-//! The finalizer goes when Azure has no such resource, when there never was one, or when policy says that the resource
-//! stays. No error but those that prove absence lets the object go, and none ends the retries.
+//! The finalizer is removed when the resource does not exist in Azure, when it never did, or when the policy says that it stays.
+//! Only errors that prove absence release the object, and none ends the retries.
 
 use jiff::Timestamp;
 
-use super::{Observed, at_work, look_again, rest};
-use crate::arm::error::{Category, Retry};
-use crate::engine::condition::{Ready, Reason};
+use super::{Observed, in_progress, read_again, rest};
+use crate::arm::error::Category;
+use crate::engine::condition::Ready;
 use crate::engine::live::{Live, State};
-use crate::engine::memory::{Outcome, Trouble};
+use crate::engine::memory::Outcome;
 use crate::engine::object::Policy;
 use crate::engine::plan::Plan;
 use crate::engine::queue::Class;
+use crate::engine::trouble::Trouble;
 
 pub(super) fn decide(o: &Observed, now: Timestamp) -> Plan {
     if !o.object.finalizer {
@@ -37,7 +38,7 @@ pub(super) fn decide(o: &Observed, now: Timestamp) -> Plan {
             Outcome::Running(until) if until <= now => return Plan::Poll,
             Outcome::Running(until) => {
                 return Plan::Wait {
-                    ready: Some(at_work(operation, Ready::deleting("Azure is deleting the resource."))),
+                    ready: Some(in_progress(operation, Ready::deleting("Azure is deleting the resource."))),
                     until,
                     class: Class::Operation,
                     waits_for: Vec::new(),
@@ -54,32 +55,20 @@ pub(super) fn decide(o: &Observed, now: Timestamp) -> Plan {
     match &o.live {
         None if resting.is_some() => Plan::Read { why: "the delete was refused" },
         None if !desired.deletable => Plan::Read { why: "the kind can't be deleted in Azure" },
-        None if o.unclean => Plan::Read { why: "the worker before may have deleted it" },
-        Some(Live::Absent) => Plan::RemoveFinalizer { why: "Azure has no such resource" },
+        None if o.handover.is_unclean() => Plan::Read { why: "the former owner may have deleted it" },
+        Some(Live::Absent) => Plan::RemoveFinalizer { why: "the resource does not exist" },
         Some(Live::Refused { parent_absent: true, .. }) => {
-            Plan::RemoveFinalizer { why: "what the resource was part of is gone" }
+            Plan::RemoveFinalizer { why: "the resource's parent is gone" }
         }
-        // A name that ARM calls invalid was never taken.
+        // A name that ARM calls invalid was never accepted.
         Some(Live::Refused { category: Category::Invalid, .. }) if !o.object.created => {
             Plan::RemoveFinalizer { why: "Azure never had a resource of this name" }
         }
         Some(Live::Refused { category: Category::Authorization, .. }) if never_allowed(o) => {
             Plan::RemoveFinalizer { why: "the credential was never allowed to create it" }
         }
-        Some(Live::Found { state: State::Deleting, .. }) => look_again(o, now, "Azure is deleting the resource."),
-        Some(_) if !desired.deletable => Plan::Refuse(Trouble {
-            ready: Ready::warning(
-                Reason::DeletionNotSupportedInAzure,
-                format!(
-                    "Azure can't delete {}. It goes with what it is part of; to let this object go now, set the \
-                     annotation serviceoperator.azure.com/reconcile-policy: detach-on-delete.",
-                    desired.id
-                ),
-            ),
-            category: None,
-            retry: Retry::VerySlow,
-            waits_for: Vec::new(),
-        }),
+        Some(Live::Found { state: State::Deleting, .. }) => read_again(o, now, "Azure is deleting the resource."),
+        Some(_) if !desired.deletable => Plan::Refuse(Trouble::not_deletable(&desired.id)),
         // After a refusal that a read did not explain the object rests; this is the next try.
         _ => match resting {
             Some(resting) => rest(o, &resting.trouble, resting.until),

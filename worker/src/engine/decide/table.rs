@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::*;
+use crate::arm::error::Retry;
 use crate::engine::condition::{self, Condition};
 use crate::engine::memory::Memory;
 
@@ -37,7 +38,7 @@ fn fresh() -> Observed {
         desired: Some(desired(1)),
         live: None,
         due: false,
-        unclean: false,
+        handover: Handover::Clean,
     }
 }
 
@@ -171,7 +172,7 @@ fn a_newer_spec_is_announced_again_also_after_an_operation_of_the_older_one() {
     o.operation = Some(Operation { deletes: false, generation: 1, outcome: Outcome::Done, unheard: None });
     expect(&o, "claim");
     o.operation =
-        Some(Operation { deletes: false, generation: 1, outcome: Outcome::Running(now() + LOOK_AGAIN), unheard: None });
+        Some(Operation { deletes: false, generation: 1, outcome: Outcome::Running(now() + READ_AGAIN), unheard: None });
     expect(&o, "wait");
 }
 
@@ -180,7 +181,7 @@ fn after_an_unclean_take_over_a_newer_spec_is_not_sent_before_a_read() {
     let mut o = settled();
     o.object.generation = 2;
     o.desired = Some(desired(2));
-    o.unclean = true;
+    o.handover = Handover::Unclean;
     expect(&o, "read");
     o.live = Some(found(State::Running, &[], true));
     expect(&o, "wait");
@@ -231,12 +232,7 @@ fn policy_skip_reads_and_shows_only() {
 #[test]
 fn trouble_rests_until_its_time_a_newer_spec_or_a_wake() {
     let mut o = announced();
-    let trouble = Trouble {
-        ready: Ready::warning(Reason::Code("Conflict".into()), "busy"),
-        category: Some(Category::Busy),
-        retry: Retry::Slow,
-        waits_for: Vec::new(),
-    };
+    let trouble = Trouble::new(Ready::warning(Reason::Code("Conflict".into()), "busy"), Retry::Slow).of(Category::Busy);
     o.memory.rejected(&intent(1));
     o.memory.fail(trouble, 1, now(), None);
     expect(&o, "wait");
@@ -252,14 +248,9 @@ fn trouble_rests_until_its_time_a_newer_spec_or_a_wake() {
 }
 
 #[test]
-fn a_passing_fault_of_a_routine_look_leaves_the_condition_alone() {
+fn a_passing_fault_of_a_routine_read_leaves_the_condition_alone() {
     let mut o = settled();
-    let trouble = |category| Trouble {
-        ready: Ready::warning(Reason::UnknownError, "failed"),
-        category: Some(category),
-        retry: Retry::Slow,
-        waits_for: Vec::new(),
-    };
+    let trouble = |category| Trouble::new(Ready::warning(Reason::UnknownError, "failed"), Retry::Slow).of(category);
     o.memory.fail(trouble(Category::Transient), 1, now(), None);
     assert!(matches!(decide(&o, now()), Plan::Wait { ready: None, .. }));
     o.memory.fail(trouble(Category::Authorization), 1, now(), None);
@@ -295,7 +286,7 @@ fn a_deleted_object_goes_when_its_resource_is_gone() {
     expect(&Observed { desired: None, ..o.clone() }, "resolve");
     expect(&o, "delete");
     o.operation =
-        Some(Operation { deletes: true, generation: 2, outcome: Outcome::Running(now() + LOOK_AGAIN), unheard: None });
+        Some(Operation { deletes: true, generation: 2, outcome: Outcome::Running(now() + READ_AGAIN), unheard: None });
     expect(&o, "wait");
     o.operation.as_mut().unwrap().outcome = Outcome::Done;
     expect(&o, "remove_finalizer");
@@ -336,7 +327,7 @@ fn policies_that_keep_the_resource_let_the_object_go() {
 fn a_running_put_does_not_hold_up_a_delete() {
     let mut o = deleted();
     o.operation =
-        Some(Operation { deletes: false, generation: 1, outcome: Outcome::Running(now() + LOOK_AGAIN), unheard: None });
+        Some(Operation { deletes: false, generation: 1, outcome: Outcome::Running(now() + READ_AGAIN), unheard: None });
     expect(&o, "delete");
 }
 
@@ -344,12 +335,8 @@ fn a_running_put_does_not_hold_up_a_delete() {
 fn no_error_but_proof_of_absence_lets_a_deleted_object_go() {
     let mut o = deleted();
     o.memory.delete_refused = true;
-    let trouble = Trouble {
-        ready: Ready::warning(Reason::Code("AuthorizationFailed".into()), "no"),
-        category: Some(Category::Authorization),
-        retry: Retry::Slow,
-        waits_for: Vec::new(),
-    };
+    let trouble = Trouble::new(Ready::warning(Reason::Code("AuthorizationFailed".into()), "no"), Retry::Slow)
+        .of(Category::Authorization);
     o.memory.fail(trouble, 2, now(), None);
     expect(&o, "read");
     for category in Category::ALL {
@@ -389,12 +376,7 @@ fn a_kind_that_azure_cannot_delete_waits_for_its_parent_to_go() {
 
 #[test]
 fn a_new_object_says_that_it_waits_for_another_one_only_if_that_lasts() {
-    let trouble = Trouble {
-        ready: Ready::warning(Reason::WaitingForOwner, "waiting"),
-        category: None,
-        retry: Retry::Fast,
-        waits_for: Vec::new(),
-    };
+    let trouble = Trouble::new(Ready::warning(Reason::WaitingForOwner, "waiting"), Retry::Fast);
     let mut o = Observed { desired: None, ..fresh() };
     let mut said = Vec::new();
     for _ in 0..4 {

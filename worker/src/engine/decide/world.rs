@@ -1,4 +1,5 @@
-//! A small world in which every step may fail before it takes effect, lose its answer, or meet a crash.
+//! One object with its API server and its Azure, in which every step may fail before it takes effect, lose its answer, or meet a
+//! crash.
 //!
 //! Whatever happens on the way: Azure takes at most one PUT for each generation, the object ends Ready, and a deletion
 //! ends with nothing left.
@@ -9,6 +10,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 
 use super::*;
+use crate::arm::error::Retry;
 use crate::engine::condition;
 
 /// What goes wrong with a step.
@@ -45,7 +47,8 @@ struct Resource {
     deleting: bool,
 }
 
-struct World {
+/// The API server, Azure and the worker's memory, as far as they matter to one object.
+struct OneObject {
     now: Timestamp,
     // The API server.
     object: Object,
@@ -60,10 +63,10 @@ struct World {
     operation: Option<Operation>,
     desired: Option<Desired>,
     live: Option<Live>,
-    unclean: bool,
+    handover: Handover,
 }
 
-impl World {
+impl OneObject {
     fn new(slow: bool) -> Self {
         Self {
             now: Timestamp::from_second(1_800_000_000).unwrap(),
@@ -77,7 +80,7 @@ impl World {
             operation: None,
             desired: None,
             live: None,
-            unclean: false,
+            handover: Handover::Clean,
         }
     }
 
@@ -91,7 +94,7 @@ impl World {
             desired: self.desired.clone(),
             live: self.live.clone(),
             due: false,
-            unclean: self.unclean,
+            handover: self.handover,
         }
     }
 
@@ -100,14 +103,14 @@ impl World {
         Intent { generation, api_version: "v".into(), hash: generation.to_string() }
     }
 
-    fn new_turn(&mut self) {
+    fn new_reconcile(&mut self) {
         (self.desired, self.live) = (None, None);
     }
 
     fn crash(&mut self) {
-        self.new_turn();
+        self.new_reconcile();
         self.memory = Memory::default();
-        self.unclean = true;
+        self.handover = Handover::Unclean;
         self.operation = self.handle.map(|(deletes, generation)| Operation {
             deletes,
             generation,
@@ -117,12 +120,8 @@ impl World {
     }
 
     fn trouble(&mut self) {
-        let trouble = Trouble {
-            ready: Ready::warning(Reason::UnknownError, "refused"),
-            category: Some(Category::Transient),
-            retry: Retry::Slow,
-            waits_for: Vec::new(),
-        };
+        let trouble =
+            Trouble::new(Ready::warning(Reason::UnknownError, "refused"), Retry::Slow).of(Category::Transient);
         self.memory.fail(trouble, self.object.generation, self.now, None);
     }
 
@@ -144,7 +143,7 @@ impl World {
         };
         let intent = self.intent();
         self.live = Some(self.memory.read(Some(&intent), live));
-        self.unclean = false;
+        self.handover = Handover::Clean;
     }
 
     /// Carries out one step, as the executor does.
@@ -163,7 +162,7 @@ impl World {
                     return self.trouble();
                 }
                 Plan::Claim { .. } | Plan::Finish | Plan::DropOperation | Plan::RemoveFinalizer { .. } => {
-                    return self.new_turn();
+                    return self.new_reconcile();
                 }
                 Plan::Read { .. } | Plan::Poll => return self.trouble(),
                 _ => {}
@@ -271,17 +270,17 @@ impl World {
                 self.gone = true;
             }
             Plan::Refuse(_) => self.trouble(),
-            Plan::Ignore { .. } | Plan::Nothing => self.new_turn(),
+            Plan::Ignore { .. } | Plan::Nothing => self.new_reconcile(),
             Plan::Wait { until, .. } => {
                 self.now = self.now.max(*until);
-                self.new_turn();
+                self.new_reconcile();
             }
         }
         match fault {
             Fault::Crash => self.crash(),
             Fault::Edit if !self.object.deleting => {
                 self.object.generation += 1;
-                self.new_turn();
+                self.new_reconcile();
             }
             _ => {}
         }
@@ -330,7 +329,7 @@ proptest! {
     fn every_generation_is_put_once_and_the_object_ends_ready(
         faults in prop::collection::vec(fault(), 0..40), slow in any::<bool>(), ticks_every in 1..6usize,
     ) {
-        let mut world = World::new(slow);
+        let mut world = OneObject::new(slow);
         world.run(&faults, ticks_every).map_err(TestCaseError::fail)?;
         prop_assert!(world.object.confirmed(), "not ready");
         prop_assert_eq!(world.resource.as_ref().map(|r| r.generation), Some(world.object.generation));
@@ -343,7 +342,7 @@ proptest! {
         before in prop::collection::vec(fault(), 0..20), faults in prop::collection::vec(fault(), 0..20),
         slow in any::<bool>(), ticks_every in 1..6usize,
     ) {
-        let mut world = World::new(slow);
+        let mut world = OneObject::new(slow);
         for fault in before {
             let plan = decide(&world.observed(), world.now);
             world.step(&plan, fault);
@@ -352,7 +351,7 @@ proptest! {
         let puts = world.accepted.len();
         world.object.deleting = true;
         world.object.generation += 1;
-        world.new_turn();
+        world.new_reconcile();
         if world.object.finalizer {
             world.run(&faults, ticks_every).map_err(TestCaseError::fail)?;
             prop_assert!(world.gone, "the object stays");
