@@ -8,11 +8,15 @@
 //! bucket is parked after a 429 nobody gets a permit for it. A worker that the leader does not answer lives on its last
 //! share of each bucket, evenly, without a burst.
 //!
-//! *Caveats.* A permit is no claim: check that the object is still ours after waiting for one.
+//! *Caveats.* A permit is not a claim: check that the object is still ours after waiting for one.
+//!
+//! [`bucket`], [`queue`], [`share`] and [`state`] decide, with the time passed in; [`spender`] takes the lock for a decision, and
+//! sends what came of it after the lock is released.
 
 mod bucket;
-pub mod key;
+mod key;
 mod metrics;
+mod observation;
 mod options;
 mod permit;
 mod queue;
@@ -24,6 +28,7 @@ mod tests;
 
 pub use key::{BucketKey, Class, Priority};
 pub use metrics::Metrics;
+pub use observation::Observation;
 pub use options::Options;
 pub use permit::{Parked, Permit};
 pub use spender::{Budget, Spender};

@@ -11,8 +11,7 @@ use flotilla_coordinator::{BudgetDesk, BudgetMetrics, BudgetOptions, Outgoing, R
 use flotilla_proto::v1::leader_message::Message as ToWorker;
 use flotilla_proto::v1::worker_message::Message as FromWorker;
 use flotilla_proto::{BucketKey, Class, Term, WorkerId};
-use flotilla_worker::arm::rate::Observation;
-use flotilla_worker::budget::{Budget, Metrics, Options, Priority};
+use flotilla_worker::budget::{Budget, Metrics, Observation, Options, Priority};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};

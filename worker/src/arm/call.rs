@@ -6,8 +6,7 @@ use std::time::Duration;
 use azure_core::http::{Method, Url};
 use serde_json::Value;
 
-use super::rate::Observation;
-use crate::budget::{Class, Priority};
+use crate::budget::{Class, Observation, Priority};
 
 /// Method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -148,7 +147,7 @@ impl fmt::Debug for Call<'_> {
 pub struct Answer {
     /// HTTP status.
     pub status: u16,
-    /// JSON body; null where empty, a string where it is no JSON.
+    /// JSON body; null where empty, a string where it is not JSON.
     pub body: Value,
     /// `Azure-AsyncOperation`, or `Operation-Location` in its place.
     pub async_operation: Option<Url>,

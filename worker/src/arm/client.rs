@@ -17,6 +17,7 @@ use azure_core::http::{
     ClientOptions, Context as Ctx, HttpClient, Pipeline, PipelineSendOptions, Request, RetryOptions, Transport, Url,
 };
 use flotilla_proto::timing;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::call::{Answer, Call, Target, Verb};
@@ -135,11 +136,11 @@ impl Client {
         };
         let (status, headers, body) = response.deconstruct();
         let status = u16::from(status);
-        let (answer, extras) = (read(status, &headers, self.scale), body);
+        let (answer, extras) = (read(status, &headers, self.scale, Timestamp::now()), body);
         if (200..300).contains(&status) {
             let body = json(extras.as_ref());
             if !is_plausible(&call, status, &body) {
-                let what = "the answer is not ARM's: it is no JSON object";
+                let what = "the answer is not from ARM: it is not a JSON object";
                 return Err(Error::unanswered(
                     context,
                     azure_core::Error::with_message(ErrorKind::DataConversion, what),
@@ -147,13 +148,13 @@ impl Client {
             }
             return Ok(Answer { body, ..answer });
         }
-        let Answer { retry_after, request_id, correlation_id, rate, .. } = answer;
-        Err(Error::refused(context, status, extras.as_ref(), Extras { retry_after, request_id, correlation_id, rate }))
+        let Answer { retry_after, request_id, rate, .. } = answer;
+        Err(Error::refused(context, status, extras.as_ref(), Extras { retry_after, request_id, rate }))
     }
 
-    /// Registers the resource provider that `error` misses, unless somebody here has just done so.
+    /// Registers the resource provider that `error` misses, unless this worker has just done so.
     ///
-    /// Tells whether a call was made. Azure needs minutes; the call that failed is tried again as its error says.
+    /// Returns whether a call was made. Azure needs minutes; the caller retries the failed call as its error says.
     pub async fn register(&self, identity: &Arc<Identity>, error: &Error) -> Result<bool, Error> {
         let Some(namespace) = error.unregistered().filter(|_| error.category() == Category::NotRegistered) else {
             return Ok(false);
@@ -177,7 +178,7 @@ impl Client {
 /// The URL of a path under `endpoint`.
 fn resource_url(endpoint: &Url, id: &str, api_version: &str) -> Result<Url, String> {
     if !id.starts_with('/') {
-        return Err("it does not begin with a slash".to_owned());
+        return Err("it does not start with a slash".to_owned());
     }
     // A URL parser would resolve these, and the call would reach another resource.
     let escapes = |segment: &str| {
@@ -185,7 +186,7 @@ fn resource_url(endpoint: &Url, id: &str, api_version: &str) -> Result<Url, Stri
         segment.is_empty() || plain == "." || plain == ".." || segment.contains(['\\', '\t', '\n', '\r'])
     };
     if let Some(segment) = id[1..].split('/').find(|segment| escapes(segment)) {
-        return Err(format!("{segment:?} is no name"));
+        return Err(format!("{segment:?} is not a name"));
     }
     let mut url = endpoint.clone();
     url.set_path(id);
@@ -195,7 +196,7 @@ fn resource_url(endpoint: &Url, id: &str, api_version: &str) -> Result<Url, Stri
 }
 
 /// Everything but the body.
-fn read(status: u16, headers: &Headers, scale: TimeScale) -> Answer {
+fn read(status: u16, headers: &Headers, scale: TimeScale, now: Timestamp) -> Answer {
     let text = |name: &'static str| headers.get_optional_str(&name.into()).map(str::to_owned);
     let url = |name: &'static str| text(name).and_then(|text| Url::parse(&text).ok()).filter(Url::has_host);
     Answer {
@@ -203,10 +204,10 @@ fn read(status: u16, headers: &Headers, scale: TimeScale) -> Answer {
         body: Value::Null,
         async_operation: url("azure-asyncoperation").or_else(|| url("operation-location")),
         location: text("location"),
-        retry_after: rate::retry_after(headers, scale),
+        retry_after: rate::retry_after(headers, scale, now),
         request_id: text("x-ms-request-id"),
         correlation_id: text("x-ms-correlation-request-id"),
-        rate: rate::observe(status, headers, scale),
+        rate: rate::observe(status, headers, scale, now),
     }
 }
 

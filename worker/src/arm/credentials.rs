@@ -99,7 +99,7 @@ struct Known {
     found: Result<Arc<Identity>, Error>,
 }
 
-/// Secrets remembered; above it the ones that nobody asked about for a while go.
+/// Secrets remembered. Above that, those go that no object has asked about for a while.
 const REMEMBERED: usize = 1024;
 const FORGOTTEN_AFTER: Duration = Duration::from_mins(10);
 

@@ -1,4 +1,4 @@
-//! Why a call to ARM failed: what kind of failure, how bad, when to try again, and what to tell people.
+//! Why a call to ARM failed: what kind of failure, how bad, when to try again, and the text for a condition.
 //!
 //! No text here holds a token, a body that we sent, or the query of a URL, which may be signed.
 
@@ -20,7 +20,7 @@ use context::resource_type;
 pub use fault::Fault;
 
 use super::call::Verb;
-use super::rate::Observation;
+use crate::budget::Observation;
 
 /// A call to ARM that failed, or a long-running operation that ended badly.
 pub struct Error(Box<Inner>);
@@ -31,7 +31,6 @@ struct Inner {
     verdict: Verdict,
     retry_after: Option<Duration>,
     request_id: Option<String>,
-    correlation_id: Option<String>,
     rate: Observation,
 }
 
@@ -48,7 +47,7 @@ enum Cause {
     TooLarge { bytes: usize },
     /// Not sent: a URL that would take our token to a host outside of ARM.
     ForeignHost { host: String },
-    /// Not sent: the path is no path.
+    /// Not sent: the path is not a valid one.
     BadUrl { detail: String },
 }
 
@@ -62,8 +61,6 @@ pub struct Extras {
     pub retry_after: Option<Duration>,
     /// `x-ms-request-id`.
     pub request_id: Option<String>,
-    /// `x-ms-correlation-request-id`.
-    pub correlation_id: Option<String>,
     /// What the headers say about ARM's budget.
     pub rate: Observation,
 }
@@ -81,7 +78,6 @@ impl Error {
         let mut error = Self::new(context, Cause::Refused { status, fault }, verdict);
         error.0.retry_after = extras.retry_after;
         error.0.request_id = extras.request_id;
-        error.0.correlation_id = extras.correlation_id;
         error.0.rate = extras.rate;
         if verdict.category != Category::Throttled {
             // A 429 that means a lock must not park a whole bucket.
@@ -127,7 +123,6 @@ impl Error {
             verdict,
             retry_after: None,
             request_id: None,
-            correlation_id: None,
             rate: Observation::default(),
         }))
     }
@@ -211,7 +206,7 @@ impl Error {
         }
     }
 
-    /// The resource, or all of its group, is not there: for a DELETE that is success.
+    /// The resource, or its whole group, does not exist: for a DELETE that is success.
     pub fn is_gone(&self) -> bool {
         matches!(self.status(), Some(404 | 410))
     }
@@ -250,17 +245,12 @@ impl Error {
         self.0.request_id.as_deref()
     }
 
-    /// `x-ms-correlation-request-id`: finds the call in Azure's activity log.
-    pub fn correlation_id(&self) -> Option<&str> {
-        self.0.correlation_id.as_deref()
-    }
-
     /// The cause and the next step, for a condition or an event.
     pub fn message(&self) -> String {
         let context = &self.0.context;
         let cause = match &self.0.cause {
             Cause::Refused { status, fault } => match fault.text() {
-                text if text.is_empty() => format!("{} was answered with {status} and no reason", self.call()),
+                text if text.is_empty() => format!("Azure answered {} with {status} and gave no reason", self.call()),
                 text => text,
             },
             Cause::Operation { fault } => match fault.text() {
@@ -269,17 +259,24 @@ impl Error {
                 }
                 text => text,
             },
-            Cause::Unanswered { source } => format!("{} got no answer: {}", self.call(), chain(source)),
+            Cause::Unanswered { source } => format!("{} was not answered: {}", self.call(), chain(source)),
             Cause::NoToken { fault } => {
-                format!("Entra gives {} of tenant {} no token: {}", context.identity(), context.tenant, fault.text())
+                format!(
+                    "Entra refused a token to {} of tenant {}: {}",
+                    context.identity(),
+                    context.tenant,
+                    fault.text()
+                )
             }
             Cause::TooLarge { bytes } => {
-                format!("the request for {} has {bytes} bytes; ARM takes {BODY_LIMIT}", context.path)
+                format!("the request for {} has {bytes} bytes; ARM accepts at most {BODY_LIMIT}", context.path)
             }
             Cause::ForeignHost { host } => {
-                format!("not called: {host} is not a host of this cloud's ARM, and would be given our token")
+                format!(
+                    "Flotilla did not send the request: {host} is not a host of this cloud's ARM, and must not receive a token"
+                )
             }
-            Cause::BadUrl { detail } => format!("{:?} is no path of ARM: {detail}", context.path),
+            Cause::BadUrl { detail } => format!("{:?} is not a path of ARM: {detail}", context.path),
         };
         let step = advice::next_step(self.category(), self.reason(), self.retry(), context, self.unregistered());
         format!("{}. Next: {step}.", cause.trim_end_matches(['.', ' ']))

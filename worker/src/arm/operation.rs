@@ -107,7 +107,7 @@ pub fn begin(start: &Start<'_>, answer: &Answer, now: Timestamp, scale: TimeScal
         return poll(Form::Status(url.clone()));
     }
     match (start.verb, &location) {
-        // Some types answer with where the resource is: that is no operation.
+        // Some types answer with the resource's own address: that is not an operation.
         (_, Some(url)) if same_path(url, start.resource_id) && start.verb != Verb::Post => poll(Form::Resource),
         (Verb::Delete | Verb::Post, Some(url)) if accepted => poll(Form::Location(url.clone())),
         (Verb::Put | Verb::Patch, Some(url)) => poll(Form::Location(url.clone())),
@@ -178,7 +178,8 @@ impl Handle {
         }
         Step::Failed(Failure {
             code: "OperationNotFound".to_owned(),
-            message: "the delete was accepted, but its operation is gone and the resource is still there".to_owned(),
+            message: "Azure accepted the delete, but its operation no longer exists and the resource still does"
+                .to_owned(),
         })
     }
 
@@ -190,14 +191,14 @@ impl Handle {
             (_, Some(404)) if self.is_young(now, scale) => self.try_again(error, now, scale),
             (Form::Resource, Some(404 | 410)) => Step::Failed(Failure {
                 code: "ResourceNotFound".to_owned(),
-                message: "the resource is not there although its operation was accepted".to_owned(),
+                message: "Azure accepted the operation, but the resource does not exist".to_owned(),
             }),
             // `Location` answers with the reply of the request itself: this one is a refusal.
             (Form::Location(_), Some(400 | 409 | 412 | 422)) if error.code().is_some() => Step::Failed(Failure {
                 code: error.code().unwrap_or_default().to_owned(),
                 message: error.fault().map(Fault::text).unwrap_or_default(),
             }),
-            // The record cannot be read any more, and asking again will not help.
+            // The record can't be read any more, and another poll would not help.
             (Form::Status(_) | Form::Location(_), Some(400 | 404 | 405 | 409 | 410 | 412 | 422)) => {
                 self.ask_the_resource(now)
             }
@@ -206,7 +207,7 @@ impl Handle {
         }
     }
 
-    /// A word that nobody told us about, which does not look like work, and which does not change: `Created`, `Completed`.
+    /// An unknown word that does not look like work and does not change: `Created`, `Completed`.
     fn is_stuck(&self, now: Timestamp, scale: TimeScale) -> bool {
         let stayed = Duration::try_from(now.duration_since(self.state_since)).unwrap_or(Duration::ZERO);
         !looks_like_work(&self.last_state) && stayed >= scale.wait(GRACE)
@@ -232,8 +233,8 @@ impl Handle {
 
     fn wait(&mut self, answer: &Answer, now: Timestamp, scale: TimeScale) {
         // Where polls say nothing more, what was said last holds.
-        self.told = answer.retry_after.or(self.told);
-        let wait = self.told.unwrap_or_else(|| scale.wait(backoff(self.polls)));
+        self.asked_wait = answer.retry_after.or(self.asked_wait);
+        let wait = self.asked_wait.unwrap_or_else(|| scale.wait(backoff(self.polls)));
         self.polls = self.polls.saturating_add(1);
         self.next_poll = later(now, wait);
     }

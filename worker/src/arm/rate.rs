@@ -5,26 +5,10 @@
 use std::time::Duration;
 
 use azure_core::http::headers::Headers;
+use jiff::Timestamp;
 
 use super::scale::TimeScale;
-use crate::budget::Class;
-
-/// What one answer says about ARM's budget.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Observation {
-    /// ARM region that took the call, in lower case.
-    pub region: Option<String>,
-    /// Calls left for this principal in this subscription (or tenant) and region.
-    pub remaining: Vec<(Class, u32)>,
-    /// Calls left for all principals in this subscription and region.
-    pub global: Vec<(Class, u32)>,
-    /// Calls left by a resource provider's own policies, for example `Microsoft.Compute/HighCostGet3Min` and 159.
-    pub policies: Vec<(String, u32)>,
-    /// Set if ARM said 429: nobody should call before this time is over, by our clock.
-    pub throttled_for: Option<Duration>,
-    /// Set on a 429 if ARM itself said so, and not a resource provider behind it.
-    pub by_gateway: bool,
-}
+use crate::budget::{Class, Observation};
 
 const PREFIX: &str = "x-ms-ratelimit-remaining-";
 const CLASSES: [(Class, &str); 3] = [(Class::Read, "reads"), (Class::Write, "writes"), (Class::Delete, "deletes")];
@@ -32,20 +16,15 @@ const CLASSES: [(Class, &str); 3] = [(Class::Read, "reads"), (Class::Write, "wri
 const UNSAID: Duration = Duration::from_secs(10);
 
 /// Reads the headers of an answer.
-pub fn observe(status: u16, headers: &Headers, scale: TimeScale) -> Observation {
+pub fn observe(status: u16, headers: &Headers, scale: TimeScale, now: Timestamp) -> Observation {
     let mut seen = Observation { region: region(headers), ..Observation::default() };
     for (class, word) in CLASSES {
         let left = number(headers, &format!("{PREFIX}subscription-{word}"))
             .or_else(|| number(headers, &format!("{PREFIX}tenant-{word}")));
         seen.remaining.extend(left.map(|left| (class, left)));
-        let left = number(headers, &format!("{PREFIX}subscription-global-{word}"));
-        seen.global.extend(left.map(|left| (class, left)));
-    }
-    if let Some(list) = text(headers, &format!("{PREFIX}resource")) {
-        seen.policies = list.split(',').filter_map(policy).collect();
     }
     if status == 429 {
-        seen.throttled_for = Some(retry_after(headers, scale).unwrap_or_else(|| scale.wait(UNSAID)));
+        seen.throttled_for = Some(retry_after(headers, scale, now).unwrap_or_else(|| scale.wait(UNSAID)));
         seen.by_gateway =
             text(headers, "x-ms-failure-cause").is_some_and(|cause| cause.eq_ignore_ascii_case("gateway"));
     }
@@ -55,18 +34,18 @@ pub fn observe(status: u16, headers: &Headers, scale: TimeScale) -> Observation 
 /// `Retry-After` by our clock: whole seconds or an HTTP date, at least one of ARM's seconds.
 ///
 /// A value of 0 occurs and would make a caller spin.
-pub fn retry_after(headers: &Headers, scale: TimeScale) -> Option<Duration> {
+pub fn retry_after(headers: &Headers, scale: TimeScale, now: Timestamp) -> Option<Duration> {
     let text = text(headers, "retry-after")?;
     let seconds = match text.parse::<u64>() {
         Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => until_date(text)?,
+        Err(_) => until_date(text, now)?,
     };
     Some(scale.wait(seconds.max(Duration::from_secs(1))))
 }
 
-fn until_date(text: &str) -> Option<Duration> {
+fn until_date(text: &str, now: Timestamp) -> Option<Duration> {
     let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
-    let wait = at.duration_since(jiff::Timestamp::now());
+    let wait = at.duration_since(now);
     Some(Duration::try_from(wait).unwrap_or(Duration::ZERO))
 }
 
@@ -74,11 +53,6 @@ fn until_date(text: &str) -> Option<Duration> {
 fn region(headers: &Headers) -> Option<String> {
     let region = text(headers, "x-ms-routing-request-id")?.split(':').next()?.trim();
     (!region.is_empty()).then(|| region.to_ascii_lowercase())
-}
-
-fn policy(text: &str) -> Option<(String, u32)> {
-    let (name, left) = text.trim().rsplit_once(';')?;
-    Some((name.trim().to_owned(), left.trim().parse().ok()?))
 }
 
 fn number(headers: &Headers, name: &str) -> Option<u32> {
@@ -115,52 +89,47 @@ mod tests {
                 ("x-ms-routing-request-id", "SWEDENCENTRAL:20261130T110000Z:b2c0"),
             ]),
             TimeScale::REAL,
+            Timestamp::UNIX_EPOCH,
         );
         assert_eq!(seen.region.as_deref(), Some("swedencentral"));
         assert_eq!(seen.remaining, [(Class::Write, 199)]);
-        assert_eq!(seen.global, [(Class::Write, 2999)]);
         assert_eq!(seen.throttled_for, None);
     }
 
     #[test]
-    fn policies_of_a_provider_are_a_list() {
-        let seen = observe(
-            200,
-            &headers(&[(
-                "x-ms-ratelimit-remaining-resource",
-                "Microsoft.Compute/HighCostGet3Min;159, Microsoft.Compute/HighCostGet30Min;799",
-            )]),
-            TimeScale::REAL,
-        );
-        let expected = [("Microsoft.Compute/HighCostGet3Min", 159), ("Microsoft.Compute/HighCostGet30Min", 799)];
-        assert_eq!(seen.policies, expected.map(|(name, left)| (name.to_owned(), left)));
-    }
-
-    #[test]
     fn throttling_waits_at_least_one_of_arms_seconds() {
-        let sixty = TimeScale::new(60.0).unwrap();
+        let (sixty, now) = (TimeScale::new(60.0).unwrap(), Timestamp::UNIX_EPOCH);
         for (value, scale, wait) in [
             ("0", TimeScale::REAL, Duration::from_secs(1)),
             ("17", TimeScale::REAL, Duration::from_secs(17)),
             ("15", sixty, Duration::from_millis(250)),
         ] {
-            let seen = observe(429, &headers(&[("retry-after", value), ("x-ms-failure-cause", "gateway")]), scale);
+            let seen = observe(429, &headers(&[("retry-after", value), ("x-ms-failure-cause", "gateway")]), scale, now);
             assert_eq!(seen.throttled_for, Some(wait), "{value}");
             assert!(seen.by_gateway);
         }
-        assert_eq!(observe(429, &headers(&[]), TimeScale::REAL).throttled_for, Some(UNSAID));
+        assert_eq!(observe(429, &headers(&[]), TimeScale::REAL, now).throttled_for, Some(UNSAID));
     }
 
     #[test]
     fn a_date_in_the_past_is_the_floor() {
-        let wait = retry_after(&headers(&[("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT")]), TimeScale::REAL);
-        assert_eq!(wait, Some(Duration::from_secs(1)));
+        let headers = headers(&[("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT")]);
+        let now = "2026-11-30T11:00:00Z".parse().unwrap();
+        assert_eq!(retry_after(&headers, TimeScale::REAL, now), Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn a_date_to_come_is_waited_for_by_arms_clock() {
+        let headers = headers(&[("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT")]);
+        let now = "2015-10-21T07:27:00Z".parse().unwrap();
+        assert_eq!(retry_after(&headers, TimeScale::REAL, now), Some(Duration::from_mins(1)));
+        assert_eq!(retry_after(&headers, TimeScale::new(60.0).unwrap(), now), Some(Duration::from_secs(1)));
     }
 
     proptest! {
         #[test]
         fn no_header_text_breaks_the_reading(name in "x-ms-ratelimit-remaining-(resource|subscription-reads)", value in "\\PC*") {
-            observe(429, &headers(&[(&name, &value), ("retry-after", &value), ("x-ms-routing-request-id", &value)]), TimeScale::REAL);
+            observe(429, &headers(&[(&name, &value), ("retry-after", &value), ("x-ms-routing-request-id", &value)]), TimeScale::REAL, Timestamp::UNIX_EPOCH);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Tokens of one credential: fetched once for all who wait, kept until shortly before they end.
 //!
-//! `azure_identity` makes the request to Entra. Its own cache cannot be told that ARM rejected a token, and it forgets
+//! `azure_identity` makes the request to Entra. Its own cache can't be told that ARM rejected a token, and it forgets
 //! failures, so a thousand objects with a wrong secret would ask Entra a thousand times: hence this one.
 
 use std::fmt;
@@ -17,9 +17,9 @@ use azure_identity::{
     ClientAssertionCredentialOptions, ClientSecretCredential, ClientSecretCredentialOptions, ManagedIdentityCredential,
     ManagedIdentityCredentialOptions, UserAssignedId, WorkloadIdentityCredential, WorkloadIdentityCredentialOptions,
 };
+use jiff::Timestamp;
 use tokio::sync::Mutex;
 
-use super::client::Client;
 use super::error::Fault;
 use super::identity::Cloud;
 use super::rate;
@@ -109,20 +109,27 @@ struct Fetch {
 const EARLY: Duration = Duration::from_mins(5);
 /// A token is not sent in its last seconds.
 const LAST: Duration = Duration::from_secs(10);
-/// A failed early refresh is tried again after this.
+/// A failed early refresh is repeated after this.
 const AGAIN: Duration = Duration::from_secs(30);
 /// A rejected token is not replaced more often: if the new one is rejected too, the cause lies elsewhere.
 const REPLACE_EVERY: Duration = Duration::from_secs(5);
 
 impl Tokens {
-    pub(super) fn new(tenant: &str, client_id: &str, proof: Proof, cloud: Arc<Cloud>, client: &Client) -> Self {
+    pub(super) fn new(
+        tenant: &str,
+        client_id: &str,
+        proof: Proof,
+        cloud: Arc<Cloud>,
+        http: Arc<dyn HttpClient>,
+        scale: TimeScale,
+    ) -> Self {
         Self {
             tenant: tenant.to_owned(),
             client_id: client_id.to_owned(),
             proof,
             cloud,
-            http: client.http(),
-            scale: client.scale(),
+            http,
+            scale,
             current: ArcSwapOption::empty(),
             fetch: Mutex::default(),
         }
@@ -135,7 +142,7 @@ impl Tokens {
         }
         let mut fetch = match (self.usable(), self.fetch.try_lock()) {
             (_, Ok(fetch)) => fetch,
-            // Somebody is fetching one; until then the old one will do.
+            // Another task is fetching one; until then the old one will do.
             (Some(token), Err(_)) => return Ok(token),
             (None, Err(_)) => self.fetch.lock().await,
         };
@@ -222,7 +229,7 @@ impl Tokens {
                 let backoff = super::error::Retry::Fast.delay(fetch.failures, None);
                 failure.retry_after = failure.retry_after.max(backoff);
                 fetch.failed = Some((failure.clone(), Instant::now() + failure.retry_after));
-                tracing::warn!(client_id = %self.client_id, tenant = %self.tenant, reason = %failure, "Got no token");
+                tracing::warn!(client_id = %self.client_id, tenant = %self.tenant, reason = %failure, "Failed to get a token");
                 Err(failure)
             }
         }
@@ -240,7 +247,7 @@ impl Tokens {
         let mut custom = CustomConfiguration::default();
         custom.authority_host = self.cloud.authority.to_string();
         let client_options = ClientOptions {
-            // The engine tries again, with everybody else who waits; the library would hold the call for minutes.
+            // The engine retries, together with all others that wait; the library would hold the call for minutes.
             retry: RetryOptions::none(),
             transport: Some(Transport::new(self.http.clone())),
             cloud: Some(Arc::new(CloudConfiguration::Custom(custom))),
@@ -289,7 +296,7 @@ fn explain(error: &azure_core::Error, scale: TimeScale) -> NoToken {
             return NoToken {
                 fault: Fault::parse(response.body().as_ref()),
                 refused: (400..500).contains(&status) && status != 429 && status != 408,
-                retry_after: rate::retry_after(response.headers(), scale).unwrap_or_default(),
+                retry_after: rate::retry_after(response.headers(), scale, Timestamp::now()).unwrap_or_default(),
             };
         }
         at = current.source();

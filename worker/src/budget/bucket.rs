@@ -91,9 +91,9 @@ impl Bucket {
     /// Takes a token of our share, for when the leader does not answer.
     pub(super) fn take_share(&mut self, workers: u32, now: Instant) -> Result<Source, Option<Duration>> {
         if self.share.as_ref().is_none_or(|share| share.workers() != workers) {
-            self.share = Share::new(self.limit, workers);
+            self.share = Share::new(self.limit, workers, now);
         }
-        self.share.as_ref().ok_or(None)?.take().map_err(Some)?;
+        self.share.as_ref().ok_or(None)?.take(now).map_err(Some)?;
         self.count(now);
         Ok(Source::Share)
     }

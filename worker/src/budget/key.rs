@@ -1,4 +1,4 @@
-//! Names one of ARM's token buckets, and whose turn it is to spend from it.
+//! Names one of ARM's token buckets, and which call spends from it first.
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ pub use flotilla_proto::{BucketKey, Class};
 /// Why a call is made, in the order in which calls are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// Somebody changed the object and watches for the result.
+    /// A user changed the object and waits for the result.
     UserChange,
     /// The object is being deleted.
     Delete,
-    /// Asks how far a long-running operation is.
+    /// Asks for the state of a long-running operation.
     Poll,
-    /// Tries again after an error.
+    /// Retries after an error.
     Retry,
-    /// Looks whether an unchanged object still is as it should be.
+    /// Checks that an unchanged object still is as it should be.
     Resync,
 }
 

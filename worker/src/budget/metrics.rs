@@ -1,4 +1,4 @@
-//! What a worker tells about its budget. Described in `docs/metrics.md`.
+//! The metrics of a worker's budget. Described in `docs/metrics.md`.
 
 use std::time::Duration;
 
@@ -28,13 +28,13 @@ impl Metrics {
         };
         Self {
             spent: counter("flotilla.budget.spent", "Permits given to calls, by where the token came from"),
-            returned: counter(
-                "flotilla.budget.returned",
-                "Tokens given back to the leader because no call wanted them",
-            ),
+            returned: counter("flotilla.budget.returned", "Tokens returned to the leader because no call needed them"),
             expired: counter("flotilla.budget.expired", "Tokens that were not spent before their grant ended"),
-            parked: counter("flotilla.budget.refused", "Calls sent away because their bucket is parked after a 429"),
-            lost: counter("flotilla.budget.messages.dropped", "Messages to the leader for which there was no room"),
+            parked: counter("flotilla.budget.refused", "Calls refused because their bucket is parked after a 429"),
+            lost: counter(
+                "flotilla.budget.messages.dropped",
+                "Messages to the leader that were dropped because the queue was full",
+            ),
             wait: meter
                 .f64_histogram("flotilla.budget.wait")
                 .with_unit("s")

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flotilla_proto::{Class, Limit, timing};
 
-/// What the spender may be told at its start.
+/// Settings of the spender.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// How much faster ARM's clock runs than ours: 1 for the real one.
@@ -14,7 +14,7 @@ pub struct Options {
     pub patience: Duration,
     /// How often the leader hears from us, whether or not we want something.
     pub renew: Duration,
-    /// Tokens that nobody wanted for this long go back.
+    /// Tokens that no call wanted for this long go back to the leader.
     pub keep_idle: Duration,
     /// A call that has waited this long moves up by one priority, so that none waits for ever.
     pub age: Duration,

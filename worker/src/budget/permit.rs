@@ -1,9 +1,10 @@
 //! The answer to a call that wants to be made.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::key::BucketKey;
-use super::spender::Budget;
 
 /// One call to ARM may be made, now.
 ///
@@ -12,10 +13,16 @@ use super::spender::Budget;
 #[must_use = "a permit that is not used should be given back"]
 #[derive(Debug)]
 pub struct Permit {
-    budget: Budget,
+    ledger: Arc<dyn Ledger>,
     bucket: BucketKey,
     source: Source,
     used: bool,
+}
+
+/// Where it is written down what became of a token.
+pub(super) trait Ledger: fmt::Debug + Send + Sync {
+    /// The call of a permit has its answer, or was not made.
+    fn finished(&self, bucket: &BucketKey, grant: u64, used: bool);
 }
 
 /// Where a token came from.
@@ -38,13 +45,8 @@ impl Source {
 }
 
 impl Permit {
-    pub(super) fn new(budget: Budget, bucket: BucketKey, source: Source) -> Self {
-        Self { budget, bucket, source, used: true }
-    }
-
-    /// Drops it without a word to the budget, which holds its lock and knows.
-    pub(super) fn disarm(mut self) -> Source {
-        std::mem::replace(&mut self.source, Source::Share)
+    pub(super) fn new(ledger: Arc<dyn Ledger>, bucket: BucketKey, source: Source) -> Self {
+        Self { ledger, bucket, source, used: true }
     }
 
     /// Gives the token back because no call was made.
@@ -61,14 +63,14 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         if let Source::Grant(grant) = self.source {
-            self.budget.finished(&self.bucket, grant, self.used);
+            self.ledger.finished(&self.bucket, grant, self.used);
         }
     }
 }
 
 /// Nobody may call in this bucket for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("ARM asked everybody to wait before the next call of this kind")]
+#[error("Azure asked Flotilla to wait before the next call of this kind")]
 pub struct Parked {
     /// When to try again.
     pub until: Instant,

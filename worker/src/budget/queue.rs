@@ -52,11 +52,10 @@ impl Queue {
         self.lines.iter().all(VecDeque::is_empty)
     }
 
-    /// Sends everybody away.
-    pub(super) fn refuse(&mut self, parked: Parked) {
-        for waiter in self.lines.iter_mut().flat_map(|line| line.drain(..)) {
-            let _ = waiter.answer.send(Err(parked)); // gone is as good as told
-        }
+    /// Takes out all who wait, not counting those that have given up.
+    pub(super) fn take_all(&mut self) -> Vec<Waiter> {
+        let all = self.lines.iter_mut().flat_map(|line| line.drain(..));
+        all.filter(|waiter| !waiter.answer.is_closed()).collect()
     }
 }
 

@@ -1,4 +1,6 @@
 //! Everything the spender knows, behind one lock that is held for a few lines at a time.
+//!
+//! What a method decides it returns. The caller sends it once the lock is released: who hears it may ask for the lock at once.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -6,14 +8,15 @@ use std::time::Duration;
 
 use flotilla_proto::v1;
 use flotilla_proto::v1::worker_message::Message as ToLeader;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::bucket::Bucket;
-use super::key::{BucketKey, Class};
+use super::bucket::{Bucket, Settled};
+use super::key::{BucketKey, Class, Priority};
+use super::observation::Observation;
 use super::options::Options;
 use super::permit::{Parked, Permit, Source};
 use super::queue::Waiter;
-use super::spender::Budget;
 
 /// How often the leader hears what ARM said is left, by ARM's clock.
 const TELL_EVERY: f64 = 0.2;
@@ -39,6 +42,41 @@ pub(super) struct State {
     workers: u32,
 }
 
+/// What became of a call that asked for a token. The bucket is the one it belongs to as far as its region is known.
+#[derive(Debug)]
+pub(super) enum Begun {
+    /// It may be made now.
+    Permitted(BucketKey, Source),
+    /// It waits, and hears on this.
+    Waits(oneshot::Receiver<Result<Permit, Parked>>),
+    /// Nobody may call in this bucket for a while.
+    Parked(BucketKey, Parked),
+}
+
+/// Calls that may be made now.
+#[derive(Debug, Default)]
+pub(super) struct Served {
+    /// Who waited, and the token for it.
+    pub(super) calls: Vec<(Waiter, Source)>,
+    /// When the next token of our share is there, if somebody waits for it.
+    pub(super) next: Option<Duration>,
+}
+
+/// Calls that are refused because their bucket is parked.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) calls: Vec<Waiter>,
+    pub(super) parked: Parked,
+}
+
+/// What to tell the leader, and what to count.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub(super) messages: Vec<ToLeader>,
+    pub(super) settled: Vec<(Class, Settled)>,
+    pub(super) waiting: BTreeMap<Class, usize>,
+}
+
 impl State {
     pub(super) fn new(options: Options) -> Self {
         Self {
@@ -54,21 +92,58 @@ impl State {
         }
     }
 
+    /// A call wants a token.
+    pub(super) fn begin(&mut self, key: &BucketKey, priority: Priority, now: Instant) -> Begun {
+        let key = self.in_region(key);
+        if let Some(parked) = self.parked(&key, now) {
+            return Begun::Parked(key, parked);
+        }
+        if self.bucket(&key, now).queue.is_empty()
+            && let Ok(source) = self.take(&key, now)
+        {
+            return Begun::Permitted(key, source);
+        }
+        let (answer, answered) = oneshot::channel();
+        self.bucket(&key, now).queue.push(Waiter { priority, since: now, answer });
+        Begun::Waits(answered)
+    }
+
+    /// Takes note of what ARM said. Returns the bucket that it parks, for how long, and the waiting calls that are refused.
+    pub(super) fn observe(
+        &mut self,
+        key: &BucketKey,
+        seen: &Observation,
+        now: Instant,
+    ) -> Option<(BucketKey, Duration, Refused)> {
+        for (class, left) in &seen.remaining {
+            let mut key = key.of_class(*class);
+            if let Some(region) = &seen.region {
+                self.learn_region(&key, region);
+                key = key.in_region(region);
+            }
+            self.bucket(&key, now).remaining = Some(*left);
+        }
+        let wait = seen.throttled_for.filter(|_| seen.by_gateway)?;
+        let key = seen.region.as_ref().map_or_else(|| self.in_region(key), |region| key.in_region(region));
+        let refused = self.park(&key, wait, now);
+        Some((key, wait, refused))
+    }
+
     /// The key with the region that the identity's calls go to, as far as known.
-    pub(super) fn in_region(&self, key: &BucketKey) -> BucketKey {
+    fn in_region(&self, key: &BucketKey) -> BucketKey {
         match self.regions.get(&key.in_region("")) {
             Some(region) if key.region.is_empty() => BucketKey { region: region.clone(), ..key.clone() },
             _ => key.clone(),
         }
     }
 
-    pub(super) fn bucket(&mut self, key: &BucketKey, now: Instant) -> &mut Bucket {
+    fn bucket(&mut self, key: &BucketKey, now: Instant) -> &mut Bucket {
         let limit = self.options.limit(key.class);
         self.buckets.entry(key.clone()).or_insert_with(|| Bucket::new(limit, now))
     }
 
     /// Calls that go to a region make it the one that calls without a region belong to. Tokens and waiting calls move.
-    pub(super) fn learn_region(&mut self, key: &BucketKey, region: &str) {
+    fn learn_region(&mut self, key: &BucketKey, region: &str) {
         let account = key.in_region("");
         if self.regions.get(&account).is_some_and(|known| **known == *region) {
             return;
@@ -80,24 +155,21 @@ impl State {
     }
 
     /// Until when nobody may call in this bucket.
-    pub(super) fn parked(&self, key: &BucketKey, now: Instant) -> Option<Parked> {
+    fn parked(&self, key: &BucketKey, now: Instant) -> Option<Parked> {
         let parks = self.parks.iter().filter(|(parked, until)| parked.may_be(key) && **until > now);
         parks.map(|(_, until)| *until).max().map(|until| Parked { until: until.into_std() })
     }
 
-    /// Nobody calls in this bucket for a while. Says how many were sent away.
-    pub(super) fn park(&mut self, key: &BucketKey, wait: Duration, now: Instant) -> usize {
+    /// Nobody calls in this bucket for a while. Returns the waiting calls that are refused.
+    pub(super) fn park(&mut self, key: &BucketKey, wait: Duration, now: Instant) -> Refused {
         self.parks.retain(|_, until| *until > now);
         // Seven weeks are as good as for ever, and further than that a clock may not reach.
         let until = now + wait.min(Duration::from_hours(50 * 24));
         let until = self.parks.get(key).map_or(until, |known| until.max(*known));
         self.parks.insert(key.clone(), until);
-        let mut away = 0;
-        for (_, bucket) in self.buckets.iter_mut().filter(|(other, _)| other.may_be(key)) {
-            away += bucket.queue.waiting();
-            bucket.queue.refuse(Parked { until: until.into_std() });
-        }
-        away
+        let parked = self.buckets.iter_mut().filter(|(other, _)| other.may_be(key));
+        let calls = parked.flat_map(|(_, bucket)| bucket.queue.take_all()).collect();
+        Refused { calls, parked: Parked { until: until.into_std() } }
     }
 
     /// Whether the leader has been silent for too long.
@@ -106,7 +178,7 @@ impl State {
     }
 
     /// Takes a token, if there is one. Otherwise says when our share has the next one, if we live on it.
-    pub(super) fn take(&mut self, key: &BucketKey, now: Instant) -> Result<Source, Option<Duration>> {
+    fn take(&mut self, key: &BucketKey, now: Instant) -> Result<Source, Option<Duration>> {
         let alone = self.is_alone(now);
         let workers = self.workers;
         let bucket = self.bucket(key, now);
@@ -117,28 +189,29 @@ impl State {
         }
     }
 
-    /// Gives tokens to those who wait, the most urgent first. Says when the next token of our share is there.
-    pub(super) fn serve(&mut self, key: &BucketKey, budget: &Budget, now: Instant) -> Option<Duration> {
+    /// Takes tokens for those who wait, the most urgent first.
+    pub(super) fn serve(&mut self, key: &BucketKey, now: Instant) -> Served {
+        let mut served = Served::default();
         if self.parked(key, now).is_some() {
-            return None;
+            return served;
         }
         let age = self.options.age;
-        while let Some(bucket) = self.buckets.get_mut(key) {
-            if bucket.queue.waiting() == 0 {
-                return None;
-            }
+        while self.buckets.get_mut(key).is_some_and(|bucket| bucket.queue.waiting() > 0) {
             let source = match self.take(key, now) {
                 Ok(source) => source,
-                Err(wait) => return wait,
+                Err(wait) => {
+                    served.next = wait;
+                    break;
+                }
             };
-            let Some(Waiter { answer, priority, since }) = self.bucket(key, now).queue.pop(age, now) else { break };
-            let permit = Permit::new(budget.clone(), key.clone(), source);
-            match answer.send(Ok(permit)) {
-                Err(Ok(permit)) => self.unspent(key, permit.disarm()),
-                _ => budget.metrics().spent(key.class, source, priority, now.saturating_duration_since(since)),
-            }
+            let next = self.bucket(key, now).queue.pop(age, now);
+            let Some(waiter) = next else {
+                self.unspent(key, source);
+                break;
+            };
+            served.calls.push((waiter, source));
         }
-        None
+        served
     }
 
     /// A token was taken and no call will be made.
@@ -168,36 +241,32 @@ impl State {
     }
 
     /// What to tell the leader now.
-    pub(super) fn report(&mut self, budget: &Budget, now: Instant) -> Vec<ToLeader> {
+    pub(super) fn report(&mut self, now: Instant) -> Report {
         let options = self.options;
         let tell_every = Duration::from_secs_f64(TELL_EVERY / options.time_scale.max(1.0));
-        let (mut say, mut asks) = (Vec::new(), Vec::new());
-        let mut waiting: BTreeMap<Class, usize> = BTreeMap::new();
+        let (mut report, mut asks) = (Report::default(), Vec::new());
         for (key, bucket) in &mut self.buckets {
             for over in bucket.settle(&options, now) {
-                budget.metrics().settled(key.class, over.unused, over.ended);
+                report.settled.push((key.class, over));
                 let (bucket, grant, unused) = (Some(key.into()), over.grant, over.unused);
-                say.push(ToLeader::BudgetReturn(v1::BudgetReturn { bucket, grant, unused }));
+                report.messages.push(ToLeader::BudgetReturn(v1::BudgetReturn { bucket, grant, unused }));
             }
             let told = bucket.told_remaining.is_some_and(|at| now.saturating_duration_since(at) < tell_every);
             if let Some(remaining) = bucket.remaining.take_if(|_| !told) {
                 bucket.told_remaining = Some(now);
-                say.push(observation(key, Some(remaining), None));
+                report.messages.push(observation(key, Some(remaining), None));
             }
             asks.extend(bucket.ask(&options, now).map(|tokens| (key.clone(), tokens)));
-            *waiting.entry(key.class).or_default() += bucket.queue.waiting();
-        }
-        for (class, calls) in waiting {
-            budget.metrics().waiting(class, calls);
+            *report.waiting.entry(key.class).or_default() += bucket.queue.waiting();
         }
         for (key, tokens) in asks {
             self.unanswered.get_or_insert(now);
-            say.push(self.request(Some(&key), tokens, now));
+            report.messages.push(self.request(Some(&key), tokens, now));
         }
         if self.last_sent.is_none_or(|sent| now.saturating_duration_since(sent) >= options.renew) {
-            say.push(self.request(None, 0, now)); // a sign of life
+            report.messages.push(self.request(None, 0, now)); // a sign of life
         }
-        say
+        report
     }
 
     fn request(&mut self, key: Option<&BucketKey>, tokens: u32, now: Instant) -> ToLeader {

@@ -10,7 +10,6 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::arm::rate::Observation;
 
 fn key() -> BucketKey {
     BucketKey::new("management.azure.com", "sub", "app", Class::Write)

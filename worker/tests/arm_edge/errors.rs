@@ -48,7 +48,7 @@ async fn full_bucket_is_said_with_its_wait() {
     assert!((Duration::from_secs(1)..=Duration::from_secs(11)).contains(&wait), "{wait:?}");
     assert_eq!(error.retry(), Retry::After(wait));
     assert!(error.rate().by_gateway && error.rate().region.is_some());
-    assert!(error.message().contains("tried again in"), "{}", error.message());
+    assert!(error.message().contains("Flotilla retries in"), "{}", error.message());
 }
 
 #[tokio::test]

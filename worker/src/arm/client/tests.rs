@@ -75,7 +75,7 @@ fn world(
     let client = Client::over(azure.clone(), &Options { pod: "pod-7".to_owned(), ..Options::default() });
     let cloud = Arc::new(Cloud::new("https://arm.example", "https://arm.example", "https://entra.example").unwrap());
     let proof = Proof::ClientSecret("s3cret".to_owned().into());
-    let tokens = Arc::new(Tokens::new("contoso", "client-1", proof, cloud.clone(), &client));
+    let tokens = Arc::new(Tokens::new("contoso", "client-1", proof, cloud.clone(), client.http(), client.scale()));
     let identity = Identity {
         subscription: "sub-1".to_owned(),
         tenant: "contoso".to_owned(),

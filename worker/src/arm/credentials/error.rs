@@ -8,7 +8,7 @@ use flotilla_proto::names::CREDENTIAL_FROM;
 use super::super::error::{Category, Retry, Severity};
 use super::NAMESPACE_SECRET;
 
-/// Why there is no identity.
+/// Why an object has no identity.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// The Secret that the object or its namespace names does not exist.
@@ -52,7 +52,7 @@ pub enum Error {
     },
 
     /// Neither the namespace nor the operator has a credential.
-    #[error("namespace {namespace} has no credential, and neither has the operator")]
+    #[error("neither namespace {namespace} nor the operator has a credential")]
     Nothing {
         /// Namespace of the object.
         namespace: String,
@@ -65,7 +65,7 @@ pub enum Error {
         namespace: String,
         /// Its name.
         name: String,
-        /// It said no, rather than nothing.
+        /// It refused, rather than failed to answer.
         forbidden: bool,
         /// Cause.
         #[source]
@@ -126,12 +126,12 @@ impl Error {
     /// The cause and the next step, for a condition or an event.
     pub fn message(&self) -> String {
         let step = match self {
-            Self::NoSecret { .. } => "create it; it is picked up by itself".to_owned(),
-            Self::NoKey { .. } => "add the key; it is picked up by itself".to_owned(),
+            Self::NoSecret { .. } => "create the Secret; Flotilla picks it up automatically".to_owned(),
+            Self::NoKey { .. } => "add the key; Flotilla picks it up automatically".to_owned(),
             Self::BadName { .. } => {
                 format!("name a Secret of the object's own namespace in the annotation {CREDENTIAL_FROM}")
             }
-            Self::Unusable { .. } => "correct the Secret; it is picked up by itself".to_owned(),
+            Self::Unusable { .. } => "correct the Secret; Flotilla picks it up automatically".to_owned(),
             Self::Nothing { namespace } => format!(
                 "create Secret {namespace}/{NAMESPACE_SECRET} with AZURE_SUBSCRIPTION_ID, AZURE_TENANT_ID, AZURE_CLIENT_ID \
                  and AZURE_CLIENT_SECRET, or give the operator a credential"
@@ -139,7 +139,7 @@ impl Error {
             Self::Unreadable { forbidden: true, namespace, .. } => {
                 format!("allow the worker's service account to get secrets in namespace {namespace}")
             }
-            Self::Unreadable { .. } => "tried again by itself".to_owned(),
+            Self::Unreadable { .. } => "Flotilla retries automatically".to_owned(),
         };
         format!("{self}. Next: {step}.")
     }

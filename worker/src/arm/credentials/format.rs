@@ -29,7 +29,14 @@ pub(super) struct Credential {
 impl Credential {
     /// A set of tokens of its own.
     pub(super) fn tokens(&self, client: &Client) -> Tokens {
-        Tokens::new(&self.tenant, &self.client_id, self.proof.clone(), self.cloud.clone(), client)
+        Tokens::new(
+            &self.tenant,
+            &self.client_id,
+            self.proof.clone(),
+            self.cloud.clone(),
+            client.http(),
+            client.scale(),
+        )
     }
 
     /// The identity that it makes with `tokens`.

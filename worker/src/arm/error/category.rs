@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-/// What kind of thing is wrong. A closed set, used alike in conditions, events and metric labels.
+/// What kind of thing is wrong: what the engine decides by, and what `flotilla plan` names.
+///
+/// A condition has the error's own reason instead, which is ARM's code where there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Category {
     /// ARM or a resource provider asks for fewer calls.
@@ -14,9 +16,9 @@ pub enum Category {
     Transient,
     /// No answer: no connection, no name, no trust in the certificate, or out of time.
     Unreachable,
-    /// The resource itself is not there.
+    /// The resource itself does not exist.
     NotFound,
-    /// Another resource that this one needs is not there or not ready.
+    /// Another resource that this one needs does not exist or is not ready.
     MissingDependency,
     /// The subscription does not know the resource provider yet.
     NotRegistered,
@@ -52,7 +54,7 @@ impl Category {
         Self::Unknown,
     ];
 
-    /// The word used in metric labels.
+    /// The word for people and tests.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Throttled => "throttled",
@@ -108,19 +110,20 @@ impl fmt::Display for Severity {
 
 /// When another try makes sense.
 ///
-/// No error stops retries for longer than the sync period: any verdict can be wrong, and causes go away without a word.
+/// Every error is retried: any verdict can be wrong, and causes go away unannounced. Our own waits end within the sync period
+/// (1 h where that is `never`), or within 3 min where that is shorter; only Azure can ask for a longer one, by `Retry-After`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
     /// 1 s, 2 s, 4 s … 30 s.
     Fast,
     /// 1 s, 2 s, 4 s … 3 min.
     Slow,
-    /// 15 s, 1 min, 4 min, 16 min, then each sync period: an unclear refusal often passes once a sibling is there,
+    /// 15 s, 1 min, 4 min, 16 min, then each sync period: an unclear refusal often passes once a sibling exists,
     /// and one that does not must not cost a call a minute for ever.
     VerySlow,
     /// As long as Azure said, by our clock.
     After(Duration),
-    /// Each sync period, and at once when the spec changes.
+    /// Each sync period. The engine also retries at once when the spec changes, as after every error.
     UntilSpecChanges,
 }
 

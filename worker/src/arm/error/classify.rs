@@ -7,7 +7,7 @@
 use super::category::{Category, Severity};
 use super::fault::Fault;
 
-/// When to try again, before the answer's own `Retry-After` is looked at.
+/// When to retry, before the answer's own `Retry-After` counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
     Fast,
@@ -155,7 +155,7 @@ const ROWS: &[Row] = &[
         P::Slow,
     ),
     row(&["NotFound", "ResourceNotFound", "OperationNotFound"], C::NotFound, P::Slow),
-    // The provider is there, but not in this version or location: registering it changes nothing.
+    // The provider exists, but not in this version or location: registering it changes nothing.
     saying("", &["NoRegisteredProviderFound"], &["supported api-versions"], C::Invalid, P::Slow),
     row(
         &[
@@ -251,7 +251,7 @@ fn find(resource_type: &str, code: &str, message: &str) -> Option<&'static Row> 
     })
 }
 
-/// For codes that nobody has told us about.
+/// For codes that no row names.
 fn by_status(status: u16) -> (Category, Pace) {
     match status {
         401 => (Category::Authentication, Pace::Fast),
@@ -261,7 +261,7 @@ fn by_status(status: u16) -> (Category, Pace) {
         409 => (Category::Busy, Pace::Slow),
         412 => (Category::Busy, Pace::Fast),
         429 => (Category::Throttled, Pace::Slow),
-        // Sometimes these pass: a sibling is not there yet, a fault on the way.
+        // Sometimes these pass: a sibling does not exist yet, or a proxy failed.
         400 | 405 | 422 => (Category::Invalid, Pace::VerySlow),
         _ => (Category::Unknown, Pace::Slow),
     }

@@ -1,7 +1,7 @@
 //! Finds code and message in whatever body an Azure service answers an error with.
 //!
 //! ARM documents one shape; resource providers, gateways and Entra have others. All those that were met in recordings and
-//! reports are read here, and none of them makes the reading fail.
+//! reports are read here, and no body makes the reading fail.
 
 use serde_json::{Map, Value};
 

@@ -94,9 +94,13 @@ fn throttled_call_says_until_when() {
         br#"{"error":{"code":"429","message":"Request is temporarily throttled because subscription 0 is busy."}}"#;
     let error = Error::refused(context(Verb::Put, ACCOUNT), 429, body, extras);
     assert_eq!((error.category(), error.retry()), (Category::Throttled, Retry::After(wait)));
-    assert_eq!(error.reason(), "TooManyRequests", "a number is no reason");
+    assert_eq!(error.reason(), "TooManyRequests", "a number is not a reason");
     assert_eq!(error.rate().throttled_for, Some(wait));
-    assert!(error.message().ends_with("Next: Azure asks for fewer calls; tried again in 17 s."), "{}", error.message());
+    assert!(
+        error.message().ends_with("Next: Azure asks for fewer calls; Flotilla retries in 17 s."),
+        "{}",
+        error.message()
+    );
 }
 
 #[test]
@@ -136,7 +140,7 @@ fn missing_provider_is_the_one_that_arm_names() {
 fn answer_without_a_body_still_names_call_and_status() {
     let error = refused(Verb::Get, ACCOUNT, 503, "");
     assert_eq!(error.reason(), "ServerError");
-    assert!(error.message().starts_with(&format!("GET {ACCOUNT} was answered with 503")), "{}", error.message());
+    assert!(error.message().starts_with(&format!("Azure answered GET {ACCOUNT} with 503")), "{}", error.message());
     assert_eq!(error.to_string(), format!("failed to GET {ACCOUNT}: ServerError (503)"));
 }
 

@@ -19,7 +19,7 @@ pub enum Form {
     Status(Url),
     /// `Location`: 202 while it runs, then the reply of the request itself.
     Location(Url),
-    /// The resource: its `provisioningState`, or whether it is there.
+    /// The resource: its `provisioningState`, or whether it exists.
     Resource,
 }
 
@@ -60,7 +60,7 @@ pub struct Handle {
     /// When to ask next.
     pub next_poll: Timestamp,
     /// The last wait that Azure asked for, by our clock.
-    pub(super) told: Option<Duration>,
+    pub(super) asked_wait: Option<Duration>,
     /// Polls answered; makes the waits grow where Azure names none.
     pub(super) polls: u32,
     /// Polls failed in a row. Another worker starts over.
@@ -83,7 +83,7 @@ impl Handle {
             last_state: String::new(),
             state_since: now,
             next_poll: now,
-            told: None,
+            asked_wait: None,
             polls: 0,
             failures: 0,
             blind: 0,
@@ -103,7 +103,7 @@ impl Handle {
         Duration::try_from(now.duration_since(self.started)).unwrap_or(Duration::ZERO)
     }
 
-    /// Polls that failed in a row; shown to people when it grows.
+    /// Polls that failed in a row; the condition says so when there are several.
     pub fn failures(&self) -> u32 {
         self.failures
     }
@@ -175,7 +175,7 @@ impl From<Handle> for Stored {
             since: (handle.state_since != handle.started).then(|| handle.state_since.as_millisecond()),
             state: handle.last_state,
             next: handle.next_poll.as_millisecond(),
-            told: handle.told.map(|told| u64::try_from(told.as_millis()).unwrap_or(u64::MAX)),
+            told: handle.asked_wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
             polls: handle.polls,
         }
     }
@@ -204,7 +204,7 @@ impl TryFrom<Stored> for Handle {
             state_since: time(stored.since.unwrap_or(stored.started)).ok_or(Unusable("start"))?,
             last_state: stored.state,
             next_poll: time(stored.next).ok_or(Unusable("time"))?,
-            told: stored.told.map(Duration::from_millis),
+            asked_wait: stored.told.map(Duration::from_millis),
             polls: stored.polls,
             failures: 0,
             blind: 0,

@@ -2,8 +2,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::error::{Context, Extras};
-use super::super::rate::Observation;
 use super::*;
+use crate::budget::Observation;
 
 const SECRET_URL: &str = "https://arm.example/subscriptions/0/providers/P/locations/l/ops/1?api-version=2024-01-01&t=63&c=CERT&s=SIGN&h=HASH";
 const ID: &str = "/subscriptions/0/resourceGroups/rg/providers/Microsoft.App/jobs/j1";

@@ -109,7 +109,7 @@ fn refusals_of_arm_are_explained_and_overcome() -> ExitCode {
         group(
             "500",
             refusing!(status(500, "InternalServerError", "Encountered internal server error.")),
-            verdict("InternalServerError", "Warning", &["internal server error", "tried again"]),
+            verdict("InternalServerError", "Warning", &["internal server error", "Flotilla retries"]),
         ),
         group(
             "no answer",
@@ -134,7 +134,7 @@ fn failed_operations_are_explained_and_begun_again() -> ExitCode {
         yaml: NETWORK,
         setup: failing,
         held_up: 1,
-        verdict: verdict("NetworkProvisioningFailed", "Warning", &["the fabric has torn", "tried again"]),
+        verdict: verdict("NetworkProvisioningFailed", "Warning", &["the fabric has torn", "Flotilla retries"]),
         heal: calm_down,
     };
     share(async |testbed| run(testbed, vec![row]).await)
@@ -150,7 +150,7 @@ fn failed_polls_are_explained_and_never_lead_to_a_second_put() -> ExitCode {
         let network = sandbox.read(NETWORK)?.split_off(1);
         sandbox.apply(&network).await?;
         let ready = sandbox.wait_reason(&network[0], "ServiceUnavailable").await?;
-        verdict("ServiceUnavailable", "Warning", &["unavailable", "tried again"]).check(&ready)?;
+        verdict("ServiceUnavailable", "Warning", &["unavailable", "Flotilla retries"]).check(&ready)?;
         let polls = || {
             let faults = sandbox.testbed.azure.faults();
             faults.iter().filter(|fault| fault.rule.name == sandbox.namespace).map(|fault| fault.used).sum::<u64>()
