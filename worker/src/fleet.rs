@@ -1,10 +1,10 @@
 //! The worker's place in the fleet: its lease, its stream to the leader, the shards it holds.
 
-pub mod handover;
-pub mod held;
+mod handover;
+mod held;
 pub mod leader;
 pub mod lease;
-pub mod shards;
+mod shards;
 pub mod stream;
 
 pub use handover::Handover;

@@ -176,7 +176,7 @@ impl fmt::Debug for Answer {
 }
 
 /// A URL without the query, whose parameters sign it.
-pub fn redacted(url: &Url) -> String {
+pub(crate) fn redacted(url: &Url) -> String {
     let mut text = format!("{}://{}", url.scheme(), url.authority());
     text.push_str(url.path());
     if let Some((_, version)) = url.query_pairs().find(|(key, _)| key == "api-version") {

@@ -18,12 +18,13 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 
 use super::client::Client;
-use super::identity::{Cloud, Identity, Origin};
+use super::cloud::Cloud;
+use super::identity::{Identity, Origin};
 pub use super::token::Proof;
 use super::token::Tokens;
 
 /// Name of the Secret that holds a namespace's credential.
-pub const NAMESPACE_SECRET: &str = "aso-credential";
+pub(crate) const NAMESPACE_SECRET: &str = "aso-credential";
 /// Where the chart mounts the service account token that is exchanged with Entra.
 pub const TOKEN_FILE: &str = "/var/run/secrets/tokens/azure-identity";
 

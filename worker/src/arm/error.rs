@@ -12,12 +12,13 @@ mod fault;
 use std::fmt;
 use std::time::Duration;
 
-pub use category::{Category, Retry, Severity};
+pub use category::{Category, Retry};
 use classify::{Pace, Verdict, classify};
 pub use config::ConfigError;
-pub use context::Context;
+pub(crate) use context::Context;
 use context::resource_type;
 pub use fault::Fault;
+pub use flotilla_proto::Severity;
 
 use super::call::Verb;
 use crate::budget::Observation;
@@ -52,11 +53,11 @@ enum Cause {
 }
 
 /// ARM refuses larger request bodies.
-pub const BODY_LIMIT: usize = 4 * 1024 * 1024;
+pub(crate) const BODY_LIMIT: usize = 4 * 1024 * 1024;
 
 /// What else an answer said.
 #[derive(Clone, Debug, Default)]
-pub struct Extras {
+pub(crate) struct Extras {
     /// `Retry-After`, by our clock.
     pub retry_after: Option<Duration>,
     /// `x-ms-request-id`.
@@ -67,7 +68,7 @@ pub struct Extras {
 
 impl Error {
     /// ARM answered with `status`, which is not 2xx.
-    pub fn refused(context: Context, status: u16, body: &[u8], extras: Extras) -> Self {
+    pub(crate) fn refused(context: Context, status: u16, body: &[u8], extras: Extras) -> Self {
         let fault = Fault::parse(body);
         let mut verdict = classify(&resource_type(&context.path).1, status, &fault);
         if verdict.category == Category::NotFound && matches!(context.verb, Some(Verb::Put | Verb::Patch | Verb::Post))
@@ -87,7 +88,7 @@ impl Error {
     }
 
     /// A long-running operation on the resource at `context.path` ended badly.
-    pub fn operation(context: Context, code: &str, message: &str) -> Self {
+    pub(crate) fn operation(context: Context, code: &str, message: &str) -> Self {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let fault = Fault { code: some(code), message: some(message), inner: Vec::new() };
         let verdict = classify(&resource_type(&context.path).1, 0, &fault);
@@ -214,7 +215,7 @@ impl Error {
     /// The resource provider that the subscription has to register first.
     ///
     /// ARM names it in the message, because a resource may need another provider than its own.
-    pub fn unregistered(&self) -> Option<&str> {
+    pub(crate) fn unregistered(&self) -> Option<&str> {
         if self.category() != Category::NotRegistered {
             return None;
         }
@@ -226,7 +227,7 @@ impl Error {
     }
 
     /// Not sent, because the URL leads out of this cloud's ARM.
-    pub fn is_foreign_host(&self) -> bool {
+    pub(crate) fn is_foreign_host(&self) -> bool {
         matches!(self.0.cause, Cause::ForeignHost { .. })
     }
 
@@ -241,7 +242,7 @@ impl Error {
     }
 
     /// `x-ms-request-id`: what Azure's support asks for.
-    pub fn request_id(&self) -> Option<&str> {
+    pub(crate) fn request_id(&self) -> Option<&str> {
         self.0.request_id.as_deref()
     }
 

@@ -16,7 +16,7 @@ const CLASSES: [(Class, &str); 3] = [(Class::Read, "reads"), (Class::Write, "wri
 const UNSAID: Duration = Duration::from_secs(10);
 
 /// Reads the headers of an answer.
-pub fn observe(status: u16, headers: &Headers, scale: TimeScale, now: Timestamp) -> Observation {
+pub(crate) fn observe(status: u16, headers: &Headers, scale: TimeScale, now: Timestamp) -> Observation {
     let mut seen = Observation { region: region(headers), ..Observation::default() };
     for (class, word) in CLASSES {
         let left = number(headers, &format!("{PREFIX}subscription-{word}"))
@@ -34,7 +34,7 @@ pub fn observe(status: u16, headers: &Headers, scale: TimeScale, now: Timestamp)
 /// `Retry-After` by our clock: whole seconds or an HTTP date, at least one of ARM's seconds.
 ///
 /// A value of 0 occurs and would make a caller spin.
-pub fn retry_after(headers: &Headers, scale: TimeScale, now: Timestamp) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &Headers, scale: TimeScale, now: Timestamp) -> Option<Duration> {
     let text = text(headers, "retry-after")?;
     let seconds = match text.parse::<u64>() {
         Ok(seconds) => Duration::from_secs(seconds),

@@ -20,8 +20,8 @@ use azure_identity::{
 use jiff::Timestamp;
 use tokio::sync::Mutex;
 
+use super::cloud::Cloud;
 use super::error::Fault;
-use super::identity::Cloud;
 use super::rate;
 use super::scale::TimeScale;
 

@@ -55,7 +55,8 @@ impl Permit {
     }
 
     /// Where it counts.
-    pub fn bucket(&self) -> &BucketKey {
+    #[cfg(test)]
+    pub(super) fn bucket(&self) -> &BucketKey {
         &self.bucket
     }
 }

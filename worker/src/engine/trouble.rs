@@ -125,26 +125,16 @@ impl Trouble {
     }
 }
 
-impl From<arm::Severity> for Severity {
-    fn from(severity: arm::Severity) -> Self {
-        match severity {
-            arm::Severity::Info => Severity::Info,
-            arm::Severity::Warning => Severity::Warning,
-            arm::Severity::Error => Severity::Error,
-        }
-    }
-}
-
 impl From<&arm::Error> for Trouble {
     fn from(error: &arm::Error) -> Self {
-        Self::coded(error.reason(), error.severity().into(), error.message(), error.category(), error.retry())
+        Self::coded(error.reason(), error.severity(), error.message(), error.category(), error.retry())
     }
 }
 
 impl From<&credentials::Error> for Trouble {
     fn from(error: &credentials::Error) -> Self {
         let secret = error.secret().map(|(namespace, name)| core("Secret", namespace, name));
-        Self::coded(error.reason(), error.severity().into(), error.message(), error.category(), error.retry())
+        Self::coded(error.reason(), error.severity(), error.message(), error.category(), error.retry())
             .until(secret.into_iter().collect())
     }
 }

@@ -1,7 +1,7 @@
 //! The shards that this worker holds, and how grants and revokes change them.
 //!
 //! Keeps true: held ranges never overlap; terms and epochs only grow, so a message from the past changes nothing; what was
-//! let go is held again only under a newer epoch.
+//! released is held again only under a newer epoch.
 
 use flotilla_proto::{Epoch, Key, KeyRange, Term};
 
@@ -16,11 +16,11 @@ pub struct HeldShard {
     pub epoch: Epoch,
     /// How its former owner parted with it.
     pub handover: Handover,
-    /// It was asked back: nothing new is begun in it.
+    /// It was revoked: no new reconcile starts in it.
     pub leaving: bool,
 }
 
-/// Keys whose objects are to be looked for: a grant brought them, or they were asked back and stay.
+/// Keys whose objects the engine has to list: a grant brought them, or they were revoked and stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gained {
     /// The keys.
@@ -31,31 +31,31 @@ pub struct Gained {
 
 /// A time without interruption for which keys have been held. Cuts, joins and newer epochs do not end it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tenure(u64);
+pub(crate) struct Tenure(u64);
 
 /// All held ranges, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub(crate) struct Held {
     term: Term,
     shards: Vec<HeldShard>,
     /// The same keys by when they were gained.
     tenures: Vec<(KeyRange, Tenure)>,
     gained: u64,
-    /// Ranges let go, and under which epoch; a grant that was sent before that is void.
-    let_go: Vec<(KeyRange, Epoch)>,
+    /// Ranges released, and under which epoch; a grant that was sent before that is void.
+    released: Vec<(KeyRange, Epoch)>,
 }
 
-/// Ranges let go are remembered until a newer grant covers them; more than this many are never in flight.
+/// Released ranges are remembered until a newer grant covers them; more than this many are never in flight.
 const REMEMBERED: usize = 256;
 
 impl Held {
     /// The newest term heard of.
-    pub fn term(&self) -> Term {
+    pub(crate) fn term(&self) -> Term {
         self.term
     }
 
     /// Takes note of a leader. False if a newer one is known.
-    pub fn hear(&mut self, term: Term) -> bool {
+    pub(crate) fn hear(&mut self, term: Term) -> bool {
         if term < self.term {
             return false;
         }
@@ -64,18 +64,18 @@ impl Held {
     }
 
     /// All held ranges in order.
-    pub fn shards(&self) -> &[HeldShard] {
+    pub(crate) fn shards(&self) -> &[HeldShard] {
         &self.shards
     }
 
     /// The shard that holds a key.
-    pub fn shard_of(&self, key: &Key) -> Option<&HeldShard> {
+    pub(crate) fn shard_of(&self, key: &Key) -> Option<&HeldShard> {
         let after = self.shards.partition_point(|shard| shard.range.start <= *key);
         self.shards[..after].last().filter(|shard| shard.range.contains(key))
     }
 
-    /// Since when, so to speak, a key is held.
-    pub fn tenure(&self, key: &Key) -> Option<Tenure> {
+    /// The tenure under which a key is held.
+    pub(crate) fn tenure(&self, key: &Key) -> Option<Tenure> {
         self.tenures.iter().find(|(range, _)| range.contains(key)).map(|(_, tenure)| *tenure)
     }
 
@@ -83,8 +83,8 @@ impl Held {
     ///
     /// The leader may cut or join ranges without a change of owner: those come under an epoch that is known, and bring
     /// nothing new.
-    pub fn grant(&mut self, term: Term, range: KeyRange, epoch: Epoch, handover: Handover) -> Vec<Gained> {
-        let late = self.let_go.iter().any(|(gone, at)| gone.overlaps(&range) && epoch <= *at);
+    pub(crate) fn grant(&mut self, term: Term, range: KeyRange, epoch: Epoch, handover: Handover) -> Vec<Gained> {
+        let late = self.released.iter().any(|(gone, at)| gone.overlaps(&range) && epoch <= *at);
         if !self.hear(term) || range.is_empty() || late {
             return Vec::new();
         }
@@ -100,10 +100,10 @@ impl Held {
                 before = before.or(shard.handover);
             }
         }
-        // What is held under this very epoch and asked back stays asked back: the grant crossed the revoke on its way.
+        // What is held under this very epoch and was revoked stays revoked: the grant crossed the revoke on its way.
         let leaving = self.shards.iter().any(|s| s.range.overlaps(&range) && s.epoch == epoch && s.leaving);
         self.cut(range);
-        self.let_go.retain(|(gone, _)| !range.covers(gone));
+        self.released.retain(|(gone, _)| !range.covers(gone));
         self.shards.push(HeldShard { range, epoch, handover: handover.or(before), leaving });
         self.shards.sort_by_key(|shard| shard.range.start);
         self.gained += 1;
@@ -111,8 +111,8 @@ impl Held {
         gaps.into_iter().map(|range| Gained { range, handover }).collect()
     }
 
-    /// Begins nothing new in `range`. Returns the held parts of it; empty for a revoke of the past.
-    pub fn revoke(&mut self, term: Term, range: KeyRange, epoch: Epoch) -> Vec<KeyRange> {
+    /// Starts no new reconcile in `range`. Returns the held parts of it; empty for a revoke of the past.
+    pub(crate) fn revoke(&mut self, term: Term, range: KeyRange, epoch: Epoch) -> Vec<KeyRange> {
         if !self.hear(term) || self.shards.iter().any(|shard| shard.range.overlaps(&range) && shard.epoch > epoch) {
             return Vec::new();
         }
@@ -126,8 +126,9 @@ impl Held {
             .collect()
     }
 
-    /// Keeps everything that was asked back and not let go yet: who asked does not listen any more. Returns those ranges.
-    pub fn stay(&mut self) -> Vec<Gained> {
+    /// Keeps everything that was revoked and not released yet: the leader that revoked it does not listen any more. Returns
+    /// those ranges.
+    pub(crate) fn keep_revoked(&mut self) -> Vec<Gained> {
         let leaving = self.shards.iter_mut().filter(|shard| shard.leaving);
         leaving
             .map(|shard| {
@@ -137,25 +138,25 @@ impl Held {
             .collect()
     }
 
-    /// Holds `range` no more.
-    pub fn let_go(&mut self, range: KeyRange) {
+    /// No longer holds `range`.
+    pub(crate) fn release(&mut self, range: KeyRange) {
         self.isolate(range);
         for shard in &self.shards {
             if range.covers(&shard.range) {
-                self.let_go.push((shard.range, shard.epoch));
+                self.released.push((shard.range, shard.epoch));
             }
         }
-        let surplus = self.let_go.len().saturating_sub(REMEMBERED);
-        self.let_go.drain(..surplus);
+        let surplus = self.released.len().saturating_sub(REMEMBERED);
+        self.released.drain(..surplus);
         self.cut(range);
         let kept = |(held, tenure)| without(held, range).into_iter().map(move |part| (part, tenure));
         self.tenures = std::mem::take(&mut self.tenures).into_iter().flat_map(kept).collect();
     }
 
-    /// Holds nothing any more.
-    pub fn lose_all(&mut self) -> Vec<KeyRange> {
+    /// No longer holds anything. Returns what was held.
+    pub(crate) fn lose_all(&mut self) -> Vec<KeyRange> {
         let ranges: Vec<_> = self.shards.iter().map(|shard| shard.range).collect();
-        self.let_go(KeyRange::ALL);
+        self.release(KeyRange::ALL);
         ranges
     }
 
@@ -228,43 +229,43 @@ mod tests {
     }
 
     #[test]
-    fn what_was_let_go_comes_back_only_under_a_newer_epoch() {
+    fn released_keys_come_back_only_under_a_newer_epoch() {
         let mut held = Held::default();
         gained(&mut held, 1, range(0, 10), 5);
         assert_eq!(held.revoke(Term(1), range(0, 10), Epoch(5)), [range(0, 10)]);
-        held.let_go(range(0, 10));
+        held.release(range(0, 10));
         assert_eq!(gained(&mut held, 1, range(0, 10), 5), []);
         assert_eq!(gained(&mut held, 1, range(0, 10), 7), [range(0, 10)]);
     }
 
     #[test]
-    fn a_part_can_be_asked_back() {
+    fn a_part_of_a_shard_can_be_revoked() {
         let mut held = Held::default();
         gained(&mut held, 1, range(0, 30), 1);
         assert_eq!(held.revoke(Term(1), range(10, 20), Epoch(1)), [range(10, 20)]);
         assert!(held.shard_of(&key(15)).unwrap().leaving);
         assert!(!held.shard_of(&key(5)).unwrap().leaving);
-        held.let_go(range(10, 20));
+        held.release(range(10, 20));
         assert_eq!(held.shard_of(&key(15)), None);
         assert_eq!(held.shard_of(&key(20)).unwrap().range, range(20, 30));
     }
 
     #[test]
-    fn what_was_asked_back_and_not_let_go_stays_once_nobody_listens() {
+    fn revoked_and_unreleased_keys_stay_once_their_leader_is_gone() {
         let mut held = Held::default();
         held.grant(Term(1), range(0, 30), Epoch(1), Handover::Unclean);
         let tenure = held.tenure(&key(15));
         held.revoke(Term(1), range(0, 5), Epoch(1));
         held.revoke(Term(1), range(10, 20), Epoch(1));
-        held.let_go(range(0, 5));
-        assert_eq!(held.stay(), [Gained { range: range(10, 20), handover: Handover::Unclean }]);
+        held.release(range(0, 5));
+        assert_eq!(held.keep_revoked(), [Gained { range: range(10, 20), handover: Handover::Unclean }]);
         assert!(!held.shard_of(&key(15)).unwrap().leaving);
         assert_eq!((held.shard_of(&key(3)), held.tenure(&key(15))), (None, tenure));
-        assert_eq!(held.stay(), []);
+        assert_eq!(held.keep_revoked(), []);
     }
 
     #[test]
-    fn cuts_joins_and_newer_epochs_do_not_end_a_tenure_and_letting_go_does() {
+    fn cuts_joins_and_newer_epochs_do_not_end_a_tenure_and_a_release_does() {
         let mut held = Held::default();
         gained(&mut held, 1, range(0, 10), 1);
         gained(&mut held, 1, range(10, 20), 2);
@@ -273,7 +274,7 @@ mod tests {
         gained(&mut held, 1, range(0, 30), 3);
         gained(&mut held, 1, range(0, 7), 3);
         assert_eq!((held.tenure(&key(5)), held.tenure(&key(15))), (left, right));
-        held.let_go(range(4, 6));
+        held.release(range(4, 6));
         assert_eq!(held.tenure(&key(5)), None);
         assert_eq!(held.tenure(&key(3)), left);
         gained(&mut held, 1, range(4, 6), 9);
@@ -284,7 +285,7 @@ mod tests {
     enum Message {
         Grant(u64, u64, u64),
         Revoke(u64, u64, u64),
-        LetGo(u64, u64),
+        Release(u64, u64),
         LoseAll,
     }
 
@@ -292,7 +293,7 @@ mod tests {
         prop_oneof![
             4 => (0..20_u64, 1..10_u64, 0..8_u64).prop_map(|(s, l, e)| Message::Grant(s, s + l, e)),
             2 => (0..20_u64, 1..10_u64, 0..8_u64).prop_map(|(s, l, e)| Message::Revoke(s, s + l, e)),
-            2 => (0..20_u64, 1..10_u64).prop_map(|(s, l)| Message::LetGo(s, s + l)),
+            2 => (0..20_u64, 1..10_u64).prop_map(|(s, l)| Message::Release(s, s + l)),
             1 => Just(Message::LoseAll),
         ]
     }
@@ -307,7 +308,7 @@ mod tests {
                 match message {
                     Message::Grant(s, e, epoch) => { gained(&mut held, 1, range(s, e), epoch); }
                     Message::Revoke(s, e, epoch) => { held.revoke(Term(1), range(s, e), Epoch(epoch)); }
-                    Message::LetGo(s, e) => held.let_go(range(s, e)),
+                    Message::Release(s, e) => held.release(range(s, e)),
                     Message::LoseAll => { held.lose_all(); }
                 }
                 prop_assert!(held.shards().windows(2).all(|two| !two[0].range.overlaps(&two[1].range)));

@@ -13,11 +13,11 @@ const CALL_WITHIN: Duration = Duration::from_secs(5);
 /// The leader can't be found.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The API server did not show the lease.
+    /// The API server did not return the lease.
     #[error("failed to read lease {LEADER_LEASE}")]
     Read(#[source] kubernetes::Error),
     /// The API server did not answer in time.
-    #[error("no answer to reading lease {LEADER_LEASE}")]
+    #[error("the API server did not return lease {LEADER_LEASE} in time")]
     TimedOut,
     /// No coordinator has ever led, or the leader has just left.
     #[error("lease {LEADER_LEASE} names no leader")]

@@ -1,8 +1,8 @@
 //! Keeps the worker's own Lease, and with it the right to write.
 //!
 //! It runs on a thread and a connection of its own, so that neither a busy runtime nor a slow list of 40,000 objects delays
-//! a renewal. Whoever takes the lease away has changed it: a renewal that meets a changed lease loses everything, whatever
-//! the clock says. That is what makes it safe to go on after a renewal that came late but met nobody.
+//! a renewal. Taking the lease away changes it, and a renewal that meets a changed lease loses everything, whatever the clock
+//! says. So it is safe to go on after a renewal that came late and met no change.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -36,8 +36,8 @@ impl Default for Timers {
 /// The lease is not ours any more.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Somebody changed it: the leader took it away, or another process uses our name.
-    #[error("lease {name} was taken away; it names {} now", .holder.as_deref().unwrap_or("nobody"))]
+    /// It was changed: the leader took it away, or another process uses our name.
+    #[error("lease {name} was taken away; its holder is now {}", .holder.as_deref().unwrap_or("nobody"))]
     Taken {
         /// The lease.
         name: String,
@@ -54,7 +54,7 @@ pub enum Error {
         source: kubernetes::Error,
     },
     /// The API server did not answer in time.
-    #[error("no answer to the renewal of lease {name}")]
+    #[error("the API server did not renew lease {name} in time")]
     TimedOut {
         /// The lease.
         name: String,
@@ -70,10 +70,10 @@ pub enum Error {
     },
 }
 
-/// What the rest of the worker sees of the lease. It grows by one whenever the lease was lost and everything with it.
+/// How often the lease was lost, and every shard with it.
 pub type Losses = watch::Receiver<u64>;
 
-/// Keeps the lease until told to stop, then lets it go.
+/// Keeps the lease until it is stopped, then vacates it.
 #[derive(Debug)]
 pub struct Keeper {
     api: Api<Lease>,
@@ -99,7 +99,7 @@ impl Running {
         self.losses.clone()
     }
 
-    /// Lets the lease go. Call it last: nothing may be written after it.
+    /// Vacates the lease. Call it last: nothing may be written after it.
     pub async fn vacate(self) {
         self.stop.cancel();
         // An error means that the thread is gone, and with it the keeper.
@@ -134,7 +134,7 @@ impl Keeper {
                         let keeper = Self { api, name: thread_name, worker, timers, shards, losses, lease: None };
                         keeper.run(stopped).await;
                     }
-                    Err(error) => tracing::error!(%error, "No client for the lease"),
+                    Err(error) => tracing::error!(%error, "Failed to build the client for the lease"),
                 }
             });
             let _ = ended_sender.send(());
@@ -152,13 +152,13 @@ impl Keeper {
                 _ = ticks.tick() => {}
             }
             let sent = Instant::now();
-            // A renewal that takes longer is no use; the next one is due anyway.
+            // A renewal that takes longer is useless; the next one is due anyway.
             let answer = tokio::time::timeout(self.timers.renew_every, self.renew()).await;
             match answer.unwrap_or_else(|_| Err(Error::TimedOut { name: self.name.clone() })) {
                 Ok(()) => self.shards.renew(sent + self.timers.fence_after),
                 Err(error @ Error::Taken { .. }) => self.lose(&error),
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "Did not renew the lease");
+                    tracing::warn!(error = &error as &dyn std::error::Error, "Failed to renew the lease");
                     // The write may have arrived all the same: read the lease before the next one.
                     self.lease = None;
                 }
@@ -171,7 +171,11 @@ impl Keeper {
         self.shards.expire();
         let lost = self.shards.lose_all();
         self.lease = None;
-        tracing::error!(error = error as &dyn std::error::Error, shards = lost.len(), "Lost the lease");
+        tracing::error!(
+            error = error as &dyn std::error::Error,
+            shards = lost.len(),
+            "Fenced: lost the lease and released all shards"
+        );
         self.losses.send_modify(|losses| *losses += 1);
     }
 
@@ -183,7 +187,7 @@ impl Keeper {
             None => self.api.get_opt(&self.name).await.map_err(failed)?,
         };
         let Some(mut lease) = known else {
-            // Holding shards without a lease means that somebody deleted it.
+            // Holding shards without a lease means that it was deleted.
             if !self.shards.held().is_empty() {
                 return Err(Error::Taken { name: self.name.clone(), holder: None });
             }
@@ -238,7 +242,7 @@ impl Keeper {
         }
     }
 
-    /// Lets the lease go, so that the leader need not wait for it to run out.
+    /// Vacates the lease, so that the leader need not wait for it to run out.
     async fn vacate(mut self) {
         self.shards.expire();
         let Some(mut lease) = self.lease.take() else { return };
@@ -254,9 +258,9 @@ impl Keeper {
             Ok(Ok(_)) => tracing::info!(lease = %self.name, "Vacated the lease"),
             Ok(Err(error)) => {
                 let error = kubernetes::Error::from(error);
-                tracing::warn!(error = &error as &dyn std::error::Error, "Did not vacate the lease");
+                tracing::warn!(error = &error as &dyn std::error::Error, "Failed to vacate the lease");
             }
-            Err(_) => tracing::warn!(lease = %self.name, "No answer to vacating the lease"),
+            Err(_) => tracing::warn!(lease = %self.name, "Failed to vacate the lease in time"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The claim under which everything is written: the shard is held, and our own lease is surely valid.
 //!
 //! The lease's end is kept on the monotonic clock and counted from the moment *before* the renewal was sent, so that a
-//! worker stops before anybody may take over, whatever the wall clocks say.
+//! worker stops before another may take over, whatever the wall clocks say.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -23,9 +23,9 @@ struct Inner {
     /// Milliseconds since `started`; zero while there is no lease.
     valid_until: AtomicU64,
     held: RwLock<Held>,
-    /// The worker stops: nothing new is begun anywhere.
+    /// The worker is stopping: no new reconcile starts anywhere.
     closed: AtomicBool,
-    /// Told when a shard is asked back, or everything is.
+    /// Changes when a shard is revoked or lost, and when the worker stops.
     leaving: watch::Sender<()>,
 }
 
@@ -36,7 +36,6 @@ pub struct Claim {
     range_epoch: Epoch,
     tenure: Tenure,
     term: Term,
-    handover: Handover,
     shards: Shards,
 }
 
@@ -58,7 +57,7 @@ impl Shards {
         Self::default()
     }
 
-    /// The right to begin work on an object; none if its shard is not held, is being handed back, or the lease ran out.
+    /// The claim for a reconcile of an object; `None` if its shard is not held or is being handed back, or the lease ran out.
     pub fn claim(&self, key: &Key) -> Option<Claim> {
         let held = self.read();
         let shard = held.shard_of(key).filter(|shard| !shard.leaving)?;
@@ -67,15 +66,14 @@ impl Shards {
             range_epoch: shard.epoch,
             tenure: held.tenure(key)?,
             term: held.term(),
-            handover: shard.handover,
             shards: self.clone(),
         };
         drop(held);
         (self.leased(Instant::now()) && !self.is_closed()).then_some(claim)
     }
 
-    /// Begins nothing new from now on. What runs may end.
-    pub fn close(&self) {
+    /// Starts no new reconcile from now on. Running ones may end.
+    pub(crate) fn close(&self) {
         self.0.closed.store(true, Ordering::Release);
         self.0.leaving.send_replace(());
     }
@@ -84,13 +82,13 @@ impl Shards {
         self.0.closed.load(Ordering::Acquire)
     }
 
-    /// For a key that is ours and stays so: how its former owner parted with it.
-    pub fn handover(&self, key: &Key) -> Option<Handover> {
+    /// How the former owner parted with a key; `None` unless the key is held and not being handed back.
+    pub(crate) fn handover(&self, key: &Key) -> Option<Handover> {
         self.read().shard_of(key).filter(|shard| !shard.leaving).map(|shard| shard.handover)
     }
 
-    /// Whether an object belongs to us, be it that its shard is being handed back.
-    pub fn holds(&self, key: &Key) -> bool {
+    /// Whether a key is held, even if its shard is being handed back.
+    pub(crate) fn holds(&self, key: &Key) -> bool {
         self.read().shard_of(key).is_some()
     }
 
@@ -100,8 +98,8 @@ impl Shards {
         self.0.valid_until.store(u64::try_from(milliseconds).unwrap_or(u64::MAX), Ordering::Release);
     }
 
-    /// There is no lease any more.
-    pub fn expire(&self) {
+    /// The lease is no longer valid.
+    pub(crate) fn expire(&self) {
         self.0.valid_until.store(0, Ordering::Release);
     }
 
@@ -117,12 +115,12 @@ impl Shards {
     }
 
     /// The newest term heard of.
-    pub fn term(&self) -> Term {
+    pub(crate) fn term(&self) -> Term {
         self.read().term()
     }
 
     /// Takes note of a leader. False if a newer one is known.
-    pub fn hear(&self, term: Term) -> bool {
+    pub(crate) fn hear(&self, term: Term) -> bool {
         self.write().hear(term)
     }
 
@@ -132,24 +130,24 @@ impl Shards {
     }
 
     /// See [`Held::revoke`].
-    pub fn revoke(&self, term: Term, range: KeyRange, epoch: Epoch) -> Vec<KeyRange> {
+    pub(crate) fn revoke(&self, term: Term, range: KeyRange, epoch: Epoch) -> Vec<KeyRange> {
         let leaving = self.write().revoke(term, range, epoch);
         self.0.leaving.send_replace(());
         leaving
     }
 
-    /// See [`Held::stay`].
-    pub fn stay(&self) -> Vec<Gained> {
-        self.write().stay()
+    /// See [`Held::keep_revoked`].
+    pub(crate) fn keep_revoked(&self) -> Vec<Gained> {
+        self.write().keep_revoked()
     }
 
-    /// See [`Held::let_go`].
-    pub fn let_go(&self, range: KeyRange) {
-        self.write().let_go(range);
+    /// See [`Held::release`].
+    pub(crate) fn release(&self, range: KeyRange) {
+        self.write().release(range);
     }
 
     /// See [`Held::lose_all`].
-    pub fn lose_all(&self) -> Vec<KeyRange> {
+    pub(crate) fn lose_all(&self) -> Vec<KeyRange> {
         let lost = self.write().lose_all();
         self.0.leaving.send_replace(());
         lost
@@ -172,33 +170,28 @@ impl Claim {
         self.shards.read().tenure(&self.key) == Some(self.tenure) && self.shards.leased(now)
     }
 
-    /// Waits until the shard is asked back, or lost. Work that has not begun is better left to the next owner then.
-    pub async fn leaving(&self) {
-        let mut told = self.shards.0.leaving.subscribe();
+    /// Waits until the shard is revoked or lost. Work that has not begun is better left to the next owner then.
+    pub(crate) async fn leaving(&self) {
+        let mut changes = self.shards.0.leaving.subscribe();
         loop {
             let stays = self.shards.read().shard_of(&self.key).is_some_and(|shard| !shard.leaving);
             if !stays || self.shards.is_closed() {
                 return;
             }
-            if told.changed().await.is_err() {
+            if changes.changed().await.is_err() {
                 return;
             }
         }
     }
 
     /// The epoch it was made under.
-    pub fn epoch(&self) -> Epoch {
+    pub(crate) fn epoch(&self) -> Epoch {
         self.range_epoch
     }
 
     /// The leader's term it was made under.
-    pub fn term(&self) -> Term {
+    pub(crate) fn term(&self) -> Term {
         self.term
-    }
-
-    /// How the shard's former owner parted with it.
-    pub fn handover(&self) -> Handover {
-        self.handover
     }
 }
 
@@ -229,9 +222,9 @@ mod tests {
         let shards = leased();
         let claim = shards.claim(&Key::MIN).unwrap();
         shards.revoke(Term(1), KeyRange::ALL, Epoch(1));
-        assert!(shards.claim(&Key::MIN).is_none(), "nothing new is begun");
-        assert!(claim.valid(Instant::now()), "what runs may end");
-        shards.let_go(KeyRange::ALL);
+        assert!(shards.claim(&Key::MIN).is_none(), "no new reconcile starts");
+        assert!(claim.valid(Instant::now()), "a running reconcile may end");
+        shards.release(KeyRange::ALL);
         assert!(!claim.valid(Instant::now()));
     }
 
@@ -239,10 +232,10 @@ mod tests {
     fn a_claim_of_an_older_epoch_is_void_though_the_shard_came_back() {
         let shards = leased();
         let claim = shards.claim(&Key::MIN).unwrap();
-        shards.let_go(KeyRange::ALL);
+        shards.release(KeyRange::ALL);
         shards.grant(Term(1), KeyRange::ALL, Epoch(2), Handover::Unclean);
         assert!(!claim.valid(Instant::now()));
-        assert!(shards.claim(&Key::MIN).unwrap().handover().is_unclean());
+        assert_eq!(shards.handover(&Key::MIN), Some(Handover::Unclean));
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The stream to the leader: says what we hold, obeys grants and revokes, passes on everything else.
+//! The stream to the leader: reports what we hold, obeys grants and revokes, passes on everything else.
 //!
 //! It keeps true that a shard is said to be released only after its work has ended, and that a stream's end changes nothing:
-//! the worker goes on with what it holds, shards included that it was asked for and had not let go yet.
+//! the worker goes on with what it holds, including shards that were revoked and that it had not released yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,24 +29,24 @@ use crate::id::Id;
 pub enum Event {
     /// These keys are ours from now on, or still: list their objects.
     Gained(Vec<Gained>),
-    /// Finish or park what runs in these ranges, forget their objects, then say so.
+    /// Finish or park what runs in these ranges, forget their objects, then send `done`.
     Leaving {
         /// The ranges.
         ranges: Vec<KeyRange>,
         /// How long that may take.
         within: Duration,
-        /// Said when nothing runs there any more. Closed if the shards stay after all.
+        /// Sent when nothing runs there any more. Closed if the shards stay after all.
         done: oneshot::Sender<()>,
     },
     /// Everything is lost already: forget all objects.
     Lost,
     /// The kinds that have objects.
     Kinds(Vec<GroupKind>),
-    /// These have changed: look at what waits for them.
+    /// These have changed: reconcile what waits for them.
     Wake(Vec<Id>),
 }
 
-/// What the rest of the worker tells the leader.
+/// What the rest of the worker reports to the leader.
 pub struct Reports {
     /// The whole list of what we wait for.
     pub interest: watch::Receiver<Vec<v1::ObjectName>>,
@@ -70,10 +70,10 @@ pub type Connected = watch::Sender<bool>;
 /// Why a stream ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody leads.
+    /// No coordinator leads.
     #[error("failed to find the leader")]
     Leader(#[from] leader::Error),
-    /// The address is no address.
+    /// The address is not valid.
     #[error("the leader's address {address} can't be used")]
     Address {
         /// The address.
@@ -107,9 +107,10 @@ pub enum Error {
 /// Waits between two tries to connect: short, because a new leader is elected within seconds.
 const FIRST_WAIT: Duration = timing::STREAM_RECONNECT_AFTER;
 const LONGEST_WAIT: Duration = timing::STREAM_RECONNECT_WITHIN;
-/// Messages to the leader that may wait. Each is a list or a total, so a slow leader costs a few of them.
+/// Messages to the leader that may wait for the network. Each is a whole list or a total, so a few seconds of all of them fit. Where
+/// the queue is full the stream waits: nothing is dropped, and a leader that does not read closes the stream.
 const OUTBOX: usize = 64;
-/// How long the leader may take to read our last words.
+/// How long the leader may take to read our last message.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A stream on which Hello was said.
@@ -119,7 +120,7 @@ struct Leader {
     incoming: tonic::Streaming<LeaderMessage>,
 }
 
-/// Keeps a stream to whoever leads.
+/// Keeps a stream to the leader, whichever coordinator that is.
 pub struct Stream {
     /// Who we are.
     pub worker: WorkerId,
@@ -148,7 +149,7 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Stream {
-    /// Connects, serves, and connects again, until told to stop. Then nothing runs any more, and all shards are given back.
+    /// Connects, serves, and connects again until `stop`. Cancel it when nothing runs any more: it gives all shards back.
     pub async fn run(mut self, stop: CancellationToken) {
         let mut wait = FIRST_WAIT;
         let mut said = String::new();
@@ -166,11 +167,11 @@ impl Stream {
             if stop.is_cancelled() {
                 return;
             }
-            // Nobody hears an answer any more, and the next leader knows nothing of the revoke.
+            // No leader hears the answer any more, and the next one knows nothing of the revoke.
             released.shutdown().await;
-            let stays = self.shards.stay();
+            let stays = self.shards.keep_revoked();
             if !stays.is_empty() {
-                tracing::info!(shards = stays.len(), "Keeps shards that were asked back");
+                tracing::info!(shards = stays.len(), "Kept revoked shards: their leader is gone");
                 // Their objects may have been forgotten already.
                 self.tell(Event::Gained(stays)).await;
             }
@@ -178,10 +179,10 @@ impl Stream {
                 wait = FIRST_WAIT;
             }
             if let Err(error) = served {
-                // While nobody leads the same words would come every few seconds.
+                // While no coordinator leads, the same line would come every few seconds.
                 let words = error.to_string();
                 if words != said {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "No stream to the leader");
+                    tracing::warn!(error = &error as &dyn std::error::Error, "Failed to keep a stream to the leader");
                 }
                 said = words;
             }
@@ -190,7 +191,7 @@ impl Stream {
                 () = tokio::time::sleep(wait) => {}
             }
             wait = (wait * 2).min(LONGEST_WAIT);
-            // What was said while nobody listened is void: lists are sent whole on the next stream.
+            // Messages of the time without a leader are void: lists are sent whole on the next stream.
             while self.reports.outgoing.try_recv().is_ok() {}
         }
     }
@@ -230,7 +231,7 @@ impl Stream {
     ) -> Result<(), Error> {
         let Leader { address, outbox, mut incoming } = leader;
         let ended = |status: tonic::Status| Error::Ended(Some(Box::new(status)));
-        let mut heartbeat = tokio::time::interval(Duration::from_secs(2));
+        let mut heartbeat = tokio::time::interval(timing::STREAM_HEARTBEAT);
         self.losses.mark_unchanged();
         self.reports.interest.mark_changed();
         loop {
@@ -307,7 +308,7 @@ impl Stream {
             let (range, epoch) = (KeyRange::from(range), Epoch(shard.epoch));
             let new = self.shards.grant(term, range, epoch, Handover::from_unclean(grant.unclean));
             if !new.is_empty() {
-                tracing::info!(shard = %range, %epoch, %term, unclean = grant.unclean, "Took a shard");
+                tracing::info!(shard = %range, %epoch, %term, unclean = grant.unclean, "Acquired shard");
             }
             gained.extend(new);
         }
@@ -335,8 +336,8 @@ impl Stream {
             let mut answer = Vec::new();
             // A grant of a newer epoch that came meanwhile is not given back.
             for (range, epoch) in asked.into_iter().filter(|(range, _)| !kept(range)) {
-                shards.let_go(range);
-                tracing::info!(shard = %range, %epoch, "Released a shard");
+                shards.release(range);
+                tracing::info!(shard = %range, %epoch, "Released shard");
                 answer.push(wire(range, epoch));
             }
             send(&outbox, ToLeader::Released(v1::Released { term: term.0, shards: answer })).await;
@@ -349,7 +350,7 @@ impl Stream {
         let term = self.shards.term();
         self.shards.lose_all();
         let shards: Vec<_> = held.iter().map(|shard| wire(shard.range, shard.epoch)).collect();
-        tracing::info!(shards = shards.len(), "Gave all shards back");
+        tracing::info!(shards = shards.len(), "Released all shards");
         send(&outbox, ToLeader::Released(v1::Released { term: term.0, shards })).await;
     }
 
@@ -360,11 +361,11 @@ impl Stream {
 }
 
 /// A shard as it goes over the wire.
-pub fn wire(range: KeyRange, epoch: Epoch) -> v1::Shard {
+pub(crate) fn wire(range: KeyRange, epoch: Epoch) -> v1::Shard {
     v1::Shard { range: Some(range.into()), epoch: epoch.0 }
 }
 
 async fn send(outbox: &mpsc::Sender<WorkerMessage>, message: ToLeader) {
-    // The stream has ended if nobody takes it; its reader says so.
+    // An error means that the stream has ended; its reader says so.
     let _ = outbox.send(WorkerMessage { message: Some(message) }).await;
 }

@@ -6,8 +6,9 @@ use azure_core::http::{AsyncRawResponse, StatusCode};
 use uuid::Uuid;
 
 use super::*;
+use crate::arm::cloud::Cloud;
 use crate::arm::error::{Retry, Severity};
-use crate::arm::identity::{Cloud, Origin};
+use crate::arm::identity::Origin;
 use crate::arm::token::{Proof, Tokens};
 
 type Script<T> = Box<dyn Fn(&T) -> (u16, String) + Send + Sync>;

@@ -126,7 +126,7 @@ impl Error {
     /// The cause and the next step, for a condition or an event.
     pub fn message(&self) -> String {
         let step = match self {
-            Self::NoSecret { .. } => "create the Secret; Flotilla picks it up automatically".to_owned(),
+            Self::NoSecret { .. } => "create it; Flotilla picks it up automatically".to_owned(),
             Self::NoKey { .. } => "add the key; Flotilla picks it up automatically".to_owned(),
             Self::BadName { .. } => {
                 format!("name a Secret of the object's own namespace in the annotation {CREDENTIAL_FROM}")

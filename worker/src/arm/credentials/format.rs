@@ -9,8 +9,9 @@ use k8s_openapi::api::core::v1::Secret;
 use sha2::{Digest, Sha256};
 
 use super::super::client::Client;
+use super::super::cloud::Cloud;
 use super::super::error::ConfigError;
-use super::super::identity::{Cloud, Identity, Origin};
+use super::super::identity::{Identity, Origin};
 use super::super::token::{Proof, Tokens};
 use super::{Error, Own, TOKEN_FILE};
 

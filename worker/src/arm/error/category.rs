@@ -1,4 +1,4 @@
-//! The closed set of what can be wrong with a call, how bad it is, and when another try makes sense.
+//! The closed set of what can be wrong with a call, and when to retry.
 
 use std::fmt;
 use std::time::Duration;
@@ -75,34 +75,6 @@ impl Category {
 }
 
 impl fmt::Display for Category {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// Severity of a condition that is not True.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// Work goes on as it should.
-    Info,
-    /// May heal by itself.
-    Warning,
-    /// Somebody has to change something first.
-    Error,
-}
-
-impl Severity {
-    /// The word used in conditions.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Info => "Info",
-            Self::Warning => "Warning",
-            Self::Error => "Error",
-        }
-    }
-}
-
-impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }

@@ -4,7 +4,9 @@
 //! before those of all: the same code means different things in different places. What no row names is judged by its
 //! HTTP status, and never given up for good.
 
-use super::category::{Category, Severity};
+use flotilla_proto::Severity;
+
+use super::category::Category;
 use super::fault::Fault;
 
 /// When to retry, before the answer's own `Retry-After` counts.

@@ -4,7 +4,7 @@ use super::super::call::Verb;
 
 /// Which call an error belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Context {
+pub(crate) struct Context {
     /// Method; none for an operation's own end.
     pub verb: Option<Verb>,
     /// Path of what was called, without a query.
@@ -29,7 +29,7 @@ impl Context {
     }
 
     /// Type of the resource that was called, for example `Microsoft.App/jobs`; empty where the path has none.
-    pub fn resource_type(&self) -> String {
+    pub(crate) fn resource_type(&self) -> String {
         resource_type(&self.path).1
     }
 

@@ -8,8 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::super::call::{Call, Verb, redacted};
-use super::super::error::Context;
-use super::{Failure, Start};
+use super::Start;
 use crate::budget::Priority;
 
 /// Where an operation is asked about.
@@ -99,19 +98,13 @@ impl Handle {
     }
 
     /// How long it has been running.
-    pub fn age(&self, now: Timestamp) -> Duration {
+    pub(crate) fn age(&self, now: Timestamp) -> Duration {
         Duration::try_from(now.duration_since(self.started)).unwrap_or(Duration::ZERO)
     }
 
     /// Polls that failed in a row; the condition says so when there are several.
-    pub fn failures(&self) -> u32 {
+    pub(crate) fn failures(&self) -> u32 {
         self.failures
-    }
-
-    /// The error for a condition or an event, after this operation failed.
-    pub fn error(&self, failure: &Failure) -> super::super::error::Error {
-        let context = Context { verb: Some(self.verb), path: self.resource_id.clone(), ..Context::default() };
-        super::super::error::Error::operation(context, &failure.code, &failure.message)
     }
 }
 

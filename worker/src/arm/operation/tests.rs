@@ -204,7 +204,8 @@ fn failed_operation_gives_its_own_code_and_text() {
     let mut failed = handle(Verb::Put, &with_async(answer(201, state("Creating"))));
     let Step::Failed(failure) = poll(&mut failed, 5, &answer(200, body)) else { panic!() };
     assert_eq!((failure.code.as_str(), failure.message.as_str()), ("ServerIsBusy", "Try later.; Inner: disk"));
-    assert_eq!(failed.error(&failure).reason(), "ServerIsBusy");
+    let error = Error::operation(Context::default(), &failure.code, &failure.message);
+    assert_eq!(error.reason(), "ServerIsBusy");
     let silent = poll(&mut failed, 6, &answer(200, json!({"status": "Canceled"})));
     let expected = Failure { code: "Canceled".to_owned(), message: "the operation ended as Canceled".to_owned() };
     assert_eq!(silent, Step::Failed(expected));

@@ -89,12 +89,12 @@ fn refusals_of_arm_are_explained_and_overcome() -> ExitCode {
         group(
             "404",
             refusing!(status(404, "ParentResourceNotFound", "Failed to find the parent.")),
-            verdict("ParentResourceNotFound", "Warning", &["failed to find the parent", "has to be there"]),
+            verdict("ParentResourceNotFound", "Warning", &["failed to find the parent", "must exist"]),
         ),
         group(
             "409",
             refusing!(status(409, "AnotherOperationInProgress", "Another operation on this is in progress.")),
-            verdict("AnotherOperationInProgress", "Warning", &["in progress", "has to end first"]),
+            verdict("AnotherOperationInProgress", "Warning", &["in progress", "must finish first"]),
         ),
         group(
             "429",
