@@ -65,7 +65,9 @@ fn normal(path: &Path) -> PathBuf {
 #[test]
 fn every_relative_link_resolves() {
     let (root, link, code) = (root(), regex(r"\]\(([^)\s]+)\)"), regex(r"`[^`\n]*`"));
-    let documents = files(&root, "md");
+    // Below `src` there are parts that a program puts into documents elsewhere.
+    let is_document = |path: &PathBuf| path.strip_prefix(&root).is_ok_and(|path| path.iter().all(|part| part != "src"));
+    let documents: Vec<PathBuf> = files(&root, "md").into_iter().filter(is_document).collect();
     assert!(documents.len() > 20, "found only {} documents", documents.len());
     let (mut links, mut broken) = (0, Vec::new());
     for document in &documents {
