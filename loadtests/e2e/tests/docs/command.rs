@@ -17,14 +17,15 @@ pub(crate) fn begins_script(line: &str) -> bool {
     line.starts_with("export ") || is_command(line)
 }
 
-/// Whether it only says which subcommand is meant, as in "`kubectl apply` still works".
+/// Whether it only says which subcommand, or which flag of it, is meant, as in "`kubectl apply` still works".
 pub(crate) fn names_a_subcommand(script: &str) -> bool {
-    let words: Vec<&str> = script.split_whitespace().collect();
-    let word = |text: &str| text.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-');
-    let several = ["flotilla crds"].iter().any(|group| script.starts_with(group)) && words.len() == 3;
-    (words.len() == 2 || several)
+    let (flags, words): (Vec<&str>, Vec<&str>) = script.split_whitespace().partition(|word| word.starts_with("--"));
+    let is_name = |text: &str| text.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-');
+    let length = if script.starts_with("flotilla crds ") { 2..=3 } else { 2..=2 };
+    length.contains(&words.len())
         && ["flotilla", "helm", "kubectl"].contains(&words[0])
-        && words.iter().all(|text| word(text) && !text.starts_with('-'))
+        && words.iter().all(|word| is_name(word) && !word.starts_with('-'))
+        && flags.iter().all(|flag| is_name(flag))
 }
 
 fn in_tree(program: &str) -> bool {
@@ -63,11 +64,11 @@ mod tests {
 
     #[test]
     fn bare_subcommand_is_a_name() {
-        for text in ["kubectl apply", "flotilla plan", "flotilla crds print"] {
+        for text in ["kubectl apply", "flotilla plan --diff", "flotilla crds print"] {
             assert!(names_a_subcommand(text), "{text}");
         }
         for text in
-            ["kubectl get azure", "make demo", "flotilla plan -f x", "flotilla coordinator --help", "flotilla -h"]
+            ["kubectl get azure", "make demo", "flotilla plan -f x", "flotilla coordinator --crd-versions newest"]
         {
             assert!(!names_a_subcommand(text), "{text}");
         }

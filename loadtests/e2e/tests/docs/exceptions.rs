@@ -26,12 +26,22 @@ pub(crate) enum Instead {
     Targets,
     /// The program refuses it with these words.
     Refused(&'static str),
+    /// Its calls to a forwarded port, sent to the fleet's coordinator.
+    Calls,
     /// The script exists and has no syntax error.
     Syntax,
 }
 
+/// Where the coordinator serves its metrics.
+const METRICS: &str = "$FLOTILLA_METRICS_ADDR";
+
 /// The program does not know the subcommand yet, so the documents call it planned.
 const PLANNED: Instead = Instead::Refused("unrecognized subcommand");
+
+const LOG_LEVEL: &str = "\
+kubectl -n flotilla-system port-forward pod/<pod> 8080
+curl -X PUT --data info,flotilla_worker=debug localhost:8080/log-level
+curl -X PUT --data info localhost:8080/log-level";
 
 const fn listed(command: &'static str, instead: Instead) -> Listed {
     Listed { command, instead }
@@ -41,6 +51,10 @@ const fn listed(command: &'static str, instead: Instead) -> Listed {
 pub(crate) const LISTED: &[Listed] = &[
     // Needs a subscription of Azure.
     listed("az ad sp create-for-rbac --role Contributor --scopes /subscriptions/…", Instead::Nothing),
+    // Needs a database that is on GitHub only.
+    listed("cargo deny check advisories", Instead::Nothing),
+    // Needs a pod, and so a kubelet.
+    listed(LOG_LEVEL, Instead::Calls),
     // Runs until it is stopped; the fleet of these tests runs with other settings.
     listed("flotilla coordinator --crd-versions newest", Instead::Arguments),
     // Takes minutes, and measures a release build.
@@ -53,13 +67,6 @@ pub(crate) const LISTED: &[Listed] = &[
     listed("cargo test -p flotilla-crds -p flotilla", Instead::Targets),
     listed("FLOTILLA_TEST_SEEDS=1000 cargo test -p flotilla-crds --test properties", Instead::Targets),
     listed("FLOTILLA_TEST_SEEDS=8 cargo test -p flotilla-e2e --test crds across", Instead::Targets),
-    // Needs a pod; the program's own test changes the level over loopback (`cli/tests/log_level.rs`).
-    listed(
-        "kubectl -n flotilla-system port-forward pod/<pod> 8080\n\
-         curl -X PUT --data info,flotilla_worker=debug localhost:8080/log-level\n\
-         curl -X PUT --data info localhost:8080/log-level",
-        Instead::Nothing,
-    ),
     // Fetches and compiles what these tests need themselves.
     listed("scripts/setup", Instead::Syntax),
     // Planned.
@@ -84,6 +91,12 @@ impl Instead {
                 let output = shell.run_apart(command, &format!("! {command}")).await?;
                 ensure!(output.contains(words), "`{command}` is not refused with `{words}` but prints\n{output}");
                 Ok(())
+            }
+            Self::Calls => {
+                let calls = command.lines().filter(|line| line.starts_with("curl "));
+                let calls: Vec<String> = calls.map(|call| call.replace("localhost:8080", METRICS)).collect();
+                let script = format!("curl() {{ command curl --fail-with-body \"$@\"; }}\n{}", calls.join("\n"));
+                shell.run_apart(command, &script).await.map(drop)
             }
             Self::Syntax => {
                 shell.run_apart(command, &format!("test -x {command} && bash -n {command}")).await.map(drop)
