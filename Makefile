@@ -31,6 +31,7 @@ build: ## Build all crates and programs
 lint: ## Check formats, lints, licences and banned crates
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	@scripts/lint-clock
 	@scripts/setup cargo-deny
 	cargo deny --log-level error check bans licenses sources
 	@unformatted=$$(gofmt -l $(GO_MODULES)); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }

@@ -9,7 +9,7 @@ use crate::{cluster, stop, telemetry, tls};
 /// Runs until a signal asks it to stop.
 pub(crate) async fn run(args: args::Coordinator) -> Result<()> {
     let telemetry = telemetry::init("flotilla-coordinator", &args.member)?;
-    let shutdown = stop::on_signal()?;
+    let process = stop::on_signal()?;
     let kube = cluster::infer("coordinator", &args.member).await?;
     let mut config = Config::new(kube, &args.member.namespace, &args.member.pod_name, args.listen);
     config.advertise = args.advertise_address;
@@ -23,8 +23,9 @@ pub(crate) async fn run(args: args::Coordinator) -> Result<()> {
     config.budget.time_scale = args.simulation.time_scale.factor();
     let coordinator = Coordinator::new(config);
     // A standby is ready too: it can take over at any time.
-    telemetry.serve(args.member.telemetry.metrics_addr.0, || true).await?;
-    let ended = coordinator.run(shutdown).await.context("coordinator ended");
+    telemetry.serve(&process, args.member.telemetry.metrics_addr.0, || true).await?;
+    let ended = coordinator.run(process.stopping().clone()).await.context("coordinator ended");
     telemetry.flush().await;
-    ended
+    ended?;
+    Ok(process.outcome()?)
 }

@@ -9,7 +9,7 @@ use clap::{Arg, Command, CommandFactory as _};
 
 use crate::args::Cli;
 
-const TEXT: &str = include_str!("page.md");
+const TEXT: &str = include_str!("page.txt");
 
 fn page() -> String {
     let cli = Cli::command();
@@ -66,6 +66,7 @@ fn root() -> PathBuf {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test's own switch")]
 fn page_of_settings_is_what_the_flags_say() {
     let path = root().join("docs/settings.md");
     if std::env::var_os("FLOTILLA_GENERATE").is_some() {

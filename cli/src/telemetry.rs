@@ -9,6 +9,7 @@ use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result};
+use flotilla_proto::task::Process;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::Resource;
@@ -76,11 +77,12 @@ impl Telemetry {
     /// Serves `/metrics`, `/healthz`, `/readyz` and `/log-level` from now on; each request to `/readyz` asks `ready`.
     pub(crate) async fn serve(
         &self,
+        process: &Process,
         address: Option<SocketAddr>,
         ready: impl Fn() -> bool + Clone + Send + Sync + 'static,
     ) -> Result<()> {
         match address {
-            Some(address) => server::start(address, self.registry.clone(), self.level.clone(), ready).await,
+            Some(address) => server::start(process, address, self.registry.clone(), self.level.clone(), ready).await,
             None => Ok(()),
         }
     }

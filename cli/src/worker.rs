@@ -9,14 +9,15 @@ use crate::{cluster, stop, telemetry, tls};
 /// Runs until a signal asks it to stop.
 pub(crate) async fn run(args: args::Worker) -> Result<()> {
     let telemetry = telemetry::init("flotilla-worker", &args.member)?;
-    let shutdown = stop::on_signal()?;
+    let process = stop::on_signal()?;
     let kube = cluster::infer("worker", &args.member).await?;
     let config = config(&args, kube)?;
     let ready = config.ready.subscribe();
-    telemetry.serve(args.member.telemetry.metrics_addr.0, move || *ready.borrow()).await?;
-    let ended = flotilla_worker::run(config, shutdown).await.context("worker ended");
+    telemetry.serve(&process, args.member.telemetry.metrics_addr.0, move || *ready.borrow()).await?;
+    let ended = flotilla_worker::run(config, process.stopping().clone()).await.context("worker ended");
     telemetry.flush().await;
-    ended
+    ended?;
+    Ok(process.outcome()?)
 }
 
 fn config(args: &args::Worker, kube: kube::Config) -> Result<Config> {

@@ -99,6 +99,7 @@ fn kind_differences(kind: &Kind, target: &Value, lines: &mut Vec<String>, counts
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test's own switch")]
 fn every_served_version_has_the_target_shape() {
     let Some(shared) = shared::folder() else { return };
     let wanted = std::env::var("FLOTILLA_PARITY_GROUPS").unwrap_or_else(|_| "*".to_owned());

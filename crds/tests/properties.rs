@@ -213,6 +213,7 @@ fn everything_set_makes_a_valid_body_and_status_in_every_version() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test's own switch")]
 fn any_part_makes_a_valid_body_and_status_in_every_version() {
     let count = std::env::var(SEEDS).map_or(8, |count| count.parse().unwrap());
     let seeds = || (0..count).chain(ONCE_FAILED);
@@ -238,6 +239,7 @@ const FEW: [Extent; 3] = [Extent::Required, Extent::Whole(0), Extent::Part(1)];
 const SAMPLE: usize = 40;
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test's own switch")]
 fn other_versions_make_valid_bodies_and_statuses() {
     let catalog = Catalog::embedded();
     let step = if std::env::var(SEEDS).is_ok() { 1 } else { SAMPLE };

@@ -73,6 +73,7 @@ impl Process {
     }
 
     /// Starts a task. Its work is handed the token that asks it to end.
+    #[expect(clippy::disallowed_methods, reason = "the one place that starts tasks")]
     pub fn start<F>(&self, kind: Kind, work: impl FnOnce(CancellationToken) -> F) -> Task
     where
         F: Future<Output: Outcome> + Send + 'static,

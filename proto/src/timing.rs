@@ -176,6 +176,7 @@ mod tests {
 
     /// `FLOTILLA_GENERATE=1 cargo test -p flotilla-proto page_of_timings` writes the page; `make generate` does it too.
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test's own switch")]
     fn page_of_timings_is_up_to_date() {
         let file = repository().join("docs/reference/timings.md");
         if std::env::var_os("FLOTILLA_GENERATE").is_some() {

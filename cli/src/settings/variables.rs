@@ -4,6 +4,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command, Error};
 
 /// Treats variables that are set to nothing as unset, as a chart or a Secret with an empty value means it.
+#[expect(clippy::disallowed_methods, reason = "it only asks whether a variable that clap reads is empty")]
 pub fn ignore_empty(command: Command) -> Command {
     let is_empty = |arg: &Arg| {
         let value = arg.get_env().and_then(std::env::var_os);

@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use flotilla_proto::task::{Kind, Process};
 use prometheus::{Encoder as _, Registry, TextEncoder};
 use tokio::net::TcpListener;
 
@@ -16,6 +17,7 @@ use super::level::{self, Level};
 
 /// Binds at once, so that a taken port is an error at the start, and serves until the process ends.
 pub(super) async fn start(
+    process: &Process,
     address: SocketAddr,
     registry: Registry,
     level: Level,
@@ -41,11 +43,7 @@ pub(super) async fn start(
                 ),
             )
             .into_make_service_with_connect_info::<SocketAddr>();
-    tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, app).await {
-            tracing::error!(%error, "Metrics server ended");
-        }
-    });
+    process.start(Kind::MetricsServer, |_| async move { axum::serve(listener, app).await }).detach();
     Ok(())
 }
 

@@ -30,6 +30,7 @@ struct Case {
 }
 
 impl Case {
+    #[expect(clippy::disallowed_methods, reason = "a test's own task")]
     fn new() -> Self {
         let (outbox, inbox) = mpsc::channel(64);
         let metrics = Metrics::new(&opentelemetry::global::meter("test"));
@@ -85,6 +86,7 @@ impl Case {
         self.next_grant - 1
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a test's own task")]
     fn acquire(&self, priority: Priority) -> tokio::task::JoinHandle<Result<Permit, Parked>> {
         let budget = self.budget.clone();
         tokio::spawn(async move { budget.acquire(&key(), priority).await })

@@ -49,6 +49,8 @@ const fn listed(command: &'static str, instead: Instead) -> Listed {
 
 /// Recipes of make are not here: the `make` of these tests prints what it would do, which expands the recipe.
 pub(crate) const LISTED: &[Listed] = &[
+    // Fetches a database from GitHub.
+    listed("cargo deny check advisories", Instead::Nothing),
     // Needs a subscription of Azure.
     listed("az ad sp create-for-rbac --role Contributor --scopes /subscriptions/…", Instead::Nothing),
     // Needs a database that is on GitHub only.

@@ -205,6 +205,7 @@ async fn token_near_its_end_is_used_while_entra_is_away() {
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "a test's own task")]
 async fn slow_entra_holds_up_nobody_who_has_a_token() {
     let (azure, client, identity) = world(|number| token(number, 3600), |_| (200, "{}".to_owned()));
     client.send(&identity, get()).await.unwrap();
