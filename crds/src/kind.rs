@@ -284,6 +284,11 @@ impl Kind {
         name::arm_name(self, context, spec)
     }
 
+    /// Whether the ARM name of an object depends on its UID.
+    pub(crate) fn is_named_by_uid(&self, context: &NameContext<'_>, spec: &Value) -> bool {
+        name::is_by_uid(self, context, spec)
+    }
+
     /// How many nodes the kind's types have.
     pub fn node_count(&self) -> usize {
         self.graph.len()

@@ -18,6 +18,7 @@ pub mod kind;
 pub mod manager;
 pub mod names;
 pub mod pattern;
+pub mod request;
 pub mod shape;
 pub mod specimen;
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const GROUP: &str = "/subscriptions/s/resourceGroups/rg";
 
 fn context(name: &str) -> NameContext<'_> {
-    NameContext { namespace: "default", name, uid: "2b3ad6d4-8a2b-4f0b-9d0c-1d5f3c2b1a00" }
+    NameContext { namespace: "default", name, uid: "2b3ad6d4-8a2b-4f0b-9d0c-1d5f3c2b1a00", from_config: None }
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn check(kind: &Kind, version: &Version, extent: Extent) -> Vec<String> {
     let spec = version.specimen(extent);
     let schema = kind.own_spec_schema(version.name()).unwrap();
     refusals(&schema, &spec, "spec", &mut found);
-    let context = NameContext { namespace: "default", name: specimen::NAME, uid: "" };
+    let context = NameContext { namespace: "default", name: specimen::NAME, uid: "", from_config: None };
     let name = kind.arm_name(&context, &spec).unwrap();
     let resolved = resolve(version, &spec);
     match version.put_body(&spec, &name, &resolved) {

@@ -158,7 +158,7 @@ fn to_body(kind: &Kind, version: &Version, spec: &Value, whole: bool) -> Option<
         }
     }
     resolved.config.extend(inputs.config_maps.into_iter().map(|input| (input.path, GIVEN.to_owned())));
-    let context = NameContext { namespace: "default", name: "example", uid: "0" };
+    let context = NameContext { namespace: "default", name: "example", uid: "0", from_config: None };
     let name = kind.arm_name(&context, spec).unwrap_or_else(|error| {
         assert!(!whole, "{error}");
         "parent/name".to_owned()

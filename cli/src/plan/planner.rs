@@ -8,11 +8,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use flotilla_crds::body::KeyInput;
-use flotilla_crds::{ArmId, Catalog, NameContext, Owner, Resolved, SecretValue, Target, Version};
+use flotilla_crds::kind::NameError;
+use flotilla_crds::request::{self, Cause, Need, Needs, Subject, Wanted};
+use flotilla_crds::{ArmId, Catalog, Owner, Resolved, SecretValue, Version};
 use serde_json::Value;
 
 use super::exports::Exports;
-use super::manifest::{Manifests, Resource};
+use super::manifest::{Manifests, Name, Resource};
 use super::order::{self, Edge, Order};
 use super::problem::Problem;
 use crate::suggest::nearest;
@@ -102,7 +104,7 @@ impl<'a> Planner<'a> {
     /// ring it is not asked for.
     pub fn order(&mut self) -> Order {
         let resources = &self.manifests.resources;
-        let order = |planner: &Self| order::order(&resources.iter().map(|r| planner.needs(r)).collect::<Vec<_>>());
+        let order = |planner: &Self| order::order(&resources.iter().map(|r| planner.edges(r)).collect::<Vec<_>>());
         let by_name = order(self);
         for &index in &by_name.sequence {
             self.ids[index] = self.id(&resources[index], &mut Vec::new()).ok();
@@ -146,17 +148,18 @@ impl<'a> Planner<'a> {
         };
         self.ids[index] = Some(id.clone());
         problems.extend(self.same_id(index, &id));
-        let Some(version) = resource.version() else { return (None, problems) };
+        let (Some(version), Some(subject)) = (resource.version(), self.subject(resource)) else {
+            return (None, problems);
+        };
         let mut bodies = [Value::Null, Value::Null];
         if !resource.is_skipped() {
-            let spec = &resource.spec;
-            let mut resolved = self.resolve(resource, &mut problems);
-            let body = version.put_body(spec, id.name(), &resolved);
+            let mut resolved = self.resolve(resource, subject.needs(), &mut problems);
+            let body = subject.body(&id, &resolved);
             hide(&mut resolved);
-            match (body, version.put_body(spec, id.name(), &resolved)) {
+            match (body, subject.body(&id, &resolved)) {
                 (Ok(body), Ok(shown)) => bodies = [body, shown].map(|body| with_live_choices(resource, body)),
                 (Err(error), _) | (_, Err(error)) => {
-                    problems.push(resource.error(error.path(), error.to_string()));
+                    problems.push(refused(resource, &error));
                     return (None, problems);
                 }
             }
@@ -173,7 +176,7 @@ impl<'a> Planner<'a> {
             return (None, problems);
         }
         let [body, shown] = bodies;
-        let needs = self.needs(resource);
+        let edges = self.edges(resource);
         let is_owner = |edge: &Edge| edge.field == "spec.owner";
         let request = Request {
             resource: index,
@@ -183,77 +186,88 @@ impl<'a> Planner<'a> {
             api_version: version.api_version().to_owned(),
             body,
             shown,
-            owner: needs.iter().find(|e| is_owner(e)).map(|e| e.to),
-            after: needs.into_iter().filter(|e| !is_owner(e)).collect(),
+            owner: edges.iter().find(|e| is_owner(e)).map(|e| e.to),
+            after: edges.into_iter().filter(|e| !is_owner(e)).collect(),
         };
         (Some(request), problems)
     }
 
-    /// What must be there before a resource.
-    fn needs(&self, resource: &Resource) -> Vec<Edge> {
-        let mut needs = Vec::new();
-        let mut need = |to: Option<usize>, field: &str| {
-            needs.extend(to.map(|to| Edge { to, field: field.to_owned() }));
+    /// The resource as its request depends on it; None if its version is unknown or it is not a resource of ARM.
+    fn subject<'r>(&self, resource: &'r Resource) -> Option<Subject<'r>> {
+        Some(Subject {
+            catalog: Catalog::embedded(),
+            kind: &resource.kind,
+            version: resource.version()?,
+            namespace: &resource.namespace,
+            name: &resource.name,
+            uid: None,
+            spec: &resource.spec,
+        })
+    }
+
+    /// Resources that must exist before this one.
+    fn edges(&self, resource: &Resource) -> Vec<Edge> {
+        let Some(needs) = self.subject(resource).map(|subject| subject.needs()) else { return Vec::new() };
+        let mut edges = Vec::new();
+        let mut edge = |to: Option<usize>, field: &str| {
+            edges.extend(to.map(|to| Edge { to, field: field.to_owned() }));
         };
-        let object = |target: &Target| match target {
-            Target::Object { group, kind, name } => self.manifests.find(group, kind, &resource.namespace, name),
-            Target::ArmId(id) => self.by_id.get(&id.as_str().to_lowercase()).copied(),
-            Target::WellKnown(_) | Target::Malformed(_) => None,
+        let object = |need: &Need| match need.wanted.as_ref().ok()? {
+            Wanted::Object { group, kind, name } => self.manifests.find(group, kind, &resource.namespace, name),
+            Wanted::Id(id) => self.by_id.get(&id.as_str().to_lowercase()).copied(),
         };
-        need(owner(resource).as_ref().and_then(object), "spec.owner");
-        let Some(version) = resource.version().filter(|_| !resource.is_skipped()) else { return needs };
-        let inputs = version.inputs(&resource.spec);
-        for reference in &inputs.references {
-            need(object(&reference.target), &reference.path);
+        let writer = |source: &Source<'_>, input: &KeyInput| {
+            let key = input.key.as_deref();
+            let given = source.values(resource, input);
+            let has = given.is_some_and(|values| key.is_none_or(|key| values.contains_key(key)));
+            let writer = self.exports.writer(source.secret, &resource.namespace, &input.name, key);
+            writer.filter(|_| !has).map(|writer| writer.resource)
+        };
+        if let Some(owner) = &needs.owner {
+            edge(object(owner), &owner.path);
         }
-        for (secret, given, inputs) in [
-            (true, &self.manifests.secrets, &inputs.secrets),
-            (false, &self.manifests.config_maps, &inputs.config_maps),
-        ] {
-            for input in inputs {
-                let at = (resource.namespace.clone(), input.name.clone());
-                let has = |values: &BTreeMap<_, _>| input.key.as_ref().is_none_or(|key| values.contains_key(key));
-                if given.get(&at).is_none_or(|values| !has(values)) {
-                    let key = input.key.as_deref();
-                    let writer = self.exports.writer(secret, &resource.namespace, &input.name, key);
-                    need(writer.map(|w| w.resource), &input.path);
-                }
-            }
+        let config_maps = self.config_maps();
+        if let Some(input) = &needs.name {
+            edge(writer(&config_maps, input), &input.path);
         }
-        needs
+        if resource.is_skipped() {
+            return edges;
+        }
+        for reference in &needs.references {
+            edge(object(reference), &reference.path);
+        }
+        for input in &needs.secrets {
+            edge(writer(&self.secrets(), input), &input.path);
+        }
+        for input in &needs.config_maps {
+            edge(writer(&config_maps, input), &input.path);
+        }
+        edges
     }
 
     fn id(&self, resource: &Resource, problems: &mut Vec<Problem>) -> Result<ArmId, Box<Problem>> {
         let kind = &resource.kind;
-        let refuse = |field: &str, message: String| Box::new(resource.error(field, message));
         if !kind.entry().manager.is_arm() {
-            return Err(refuse("kind", format!("{} objects have no ARM id", kind.name())));
+            return Err(Box::new(resource.error("kind", format!("{} objects have no ARM id", kind.name()))));
         }
-        let mut owner_type = None;
-        let owner = match owner(resource) {
-            None => None,
-            Some(Target::ArmId(id)) => {
-                kind.check_owner(&id).map_err(|error| refuse("spec.owner.armId", error.to_string()))?;
-                Some(id)
-            }
-            Some(target @ (Target::WellKnown(_) | Target::Malformed(_))) => {
-                let why = match target {
-                    Target::Malformed(why) => why,
-                    _ => "a well-known name can't own anything".to_owned(),
-                };
-                return Err(refuse("spec.owner", why));
-            }
-            Some(Target::Object { group, kind, .. }) if !keeps_arm_resources(&group, &kind) => {
-                return Err(refuse("spec.owner", format!("{kind} objects have no ARM id, so they can't own anything")));
-            }
-            Some(Target::Object { group, kind, name }) => {
-                owner_type = Catalog::embedded().entry(&group, &kind).map(|entry| entry.arm_type.as_str());
-                Some(self.object(resource, "spec.owner", &group, &kind, &name, problems)?)
-            }
+        let Some(subject) = self.subject(resource) else {
+            return Err(Box::new(resource.error("apiVersion", format!("{} has no such version", kind.name()))));
         };
-        let name = self.name(resource)?;
-        let id = kind.arm_id_below(owner.as_ref(), owner_type, &self.subscription, &name);
-        id.map_err(|e| refuse("spec.owner", e.to_string()))
+        let needs = subject.needs();
+        let owner = match &needs.owner {
+            None => None,
+            Some(need) => Some(self.found(resource, need, problems)?),
+        };
+        let named = needs.name.as_ref().map(|input| {
+            problems.extend(self.absent(&self.config_maps(), resource, input));
+            self.value(&self.config_maps(), resource, input).unwrap_or_else(|| UNKNOWN.to_owned())
+        });
+        let name = match subject.name(named.as_deref()) {
+            Err(request::Error { cause: Cause::Name(NameError::ByUid), .. }) => Ok(UNKNOWN.to_owned()),
+            name => name,
+        };
+        let id = name.and_then(|name| subject.id(owner.as_ref(), &self.subscription, &name));
+        id.map_err(|error| Box::new(refused(resource, &error)))
     }
 
     /// Tells of another object that is the same resource: both would write it in turn.
@@ -269,62 +283,37 @@ impl<'a> Planner<'a> {
         (other != resource.label()).then_some(problem)
     }
 
-    fn name(&self, resource: &Resource) -> Result<String, Box<Problem>> {
-        let mut spec = resource.spec.clone();
-        let random = spec.pointer("/operatorSpec/namingConvention").and_then(Value::as_str) == Some("random");
-        let stated = spec["azureName"].as_str().is_some_and(|name| !name.is_empty());
-        if random && !stated {
-            return Ok(UNKNOWN.to_owned());
+    /// The id of another resource, as far as it is known.
+    fn found(&self, resource: &Resource, need: &Need, problems: &mut Vec<Problem>) -> Result<ArmId, Box<Problem>> {
+        match &need.wanted {
+            Ok(Wanted::Id(id)) => Ok(id.clone()),
+            Ok(Wanted::Object { group, kind, name }) => {
+                let index = self.manifests.find(group, kind, &resource.namespace, name);
+                if index.is_none() {
+                    problems.push(self.missing(resource, &need.path, group, kind, name));
+                }
+                let id = index.and_then(|index| self.ids[index].clone());
+                Ok(id.unwrap_or_else(|| self.unknown(group, kind, 0)))
+            }
+            Err(error) => Err(Box::new(refused(resource, error))),
         }
-        let from = &spec["azureNameFromConfig"];
-        if let (false, Some(name), Some(key)) = (stated, from["name"].as_str(), from["key"].as_str()) {
-            let input = KeyInput { path: String::new(), name: name.to_owned(), key: Some(key.to_owned()) };
-            let value = self.value(resource, false, &input).unwrap_or_else(|| UNKNOWN.to_owned());
-            spec["azureName"] = value.into();
-        }
-        let context = NameContext { namespace: &resource.namespace, name: &resource.name, uid: "" };
-        let name = resource.kind.arm_name(&context, &spec);
-        name.map_err(|error| Box::new(resource.error("spec.azureName", error.to_string())))
     }
 
-    /// The id of another object, as far as it is known.
-    fn object(
-        &self,
-        resource: &Resource,
-        field: &str,
-        group: &str,
-        kind: &str,
-        name: &str,
-        problems: &mut Vec<Problem>,
-    ) -> Result<ArmId, Box<Problem>> {
-        let index = self.manifests.find(group, kind, &resource.namespace, name);
-        if let Some(id) = index.and_then(|index| self.ids[index].clone()) {
-            return Ok(id);
+    /// A warning about an object that is not among the manifests.
+    fn missing(&self, resource: &Resource, field: &str, group: &str, kind: &str, name: &str) -> Problem {
+        let same = |r: &&Resource| r.kind.group() == group && r.kind.name() == kind;
+        let others = || self.manifests.resources.iter().filter(same);
+        let near = nearest(name, others().filter(|r| r.namespace == resource.namespace).map(|r| r.name.as_str()));
+        let elsewhere = others().find(|r| r.name == name).map(|r| r.namespace.as_str());
+        let message =
+            format!("{kind}/{}/{name} is not among the manifests, so its id is not known", resource.namespace);
+        let problem = resource.error(field, message).warning();
+        match (near, elsewhere) {
+            (_, Some(namespace)) => {
+                problem.help(format!("references stay in their namespace, but it is in {namespace}"))
+            }
+            (near, None) => problem.meant(near),
         }
-        if Catalog::embedded().entry(group, kind).is_none() {
-            let mut kinds = Catalog::embedded().kinds();
-            let in_group: Vec<&str> = kinds.clone().filter(|e| e.group == group).map(|e| e.kind.as_str()).collect();
-            let near = nearest(kind, in_group.iter().copied()).map(str::to_owned);
-            let other = kinds.find(|e| e.kind == kind).map(|e| e.group.clone());
-            let problem = resource.error(field, format!("no kind {kind} in {group:?}"));
-            return Err(Box::new(problem.meant(near.or(other).as_deref())));
-        }
-        if index.is_none() {
-            let same = |r: &&Resource| r.kind.group() == group && r.kind.name() == kind;
-            let others = || self.manifests.resources.iter().filter(same);
-            let near = nearest(name, others().filter(|r| r.namespace == resource.namespace).map(|r| r.name.as_str()));
-            let elsewhere = others().find(|r| r.name == name).map(|r| r.namespace.as_str());
-            let message =
-                format!("{kind}/{}/{name} is not among the manifests, so its id is not known", resource.namespace);
-            let problem = resource.error(field, message).warning();
-            problems.push(match (near, elsewhere) {
-                (_, Some(namespace)) => {
-                    problem.help(format!("references stay in their namespace, but it is in {namespace}"))
-                }
-                (near, None) => problem.meant(near),
-            });
-        }
-        Ok(self.unknown(group, kind, 0))
     }
 
     /// The id of an object of which nothing but the kind is known.
@@ -344,82 +333,69 @@ impl<'a> Planner<'a> {
     }
 
     /// Looks up everything that a spec names elsewhere.
-    fn resolve(&self, resource: &Resource, problems: &mut Vec<Problem>) -> Resolved {
+    fn resolve(&self, resource: &Resource, needs: Needs, problems: &mut Vec<Problem>) -> Resolved {
         let mut resolved = Resolved::default();
-        let Some(version) = resource.version() else { return resolved };
-        let inputs = version.inputs(&resource.spec);
-        for reference in inputs.references {
-            let path = reference.path;
-            let found = match reference.target {
-                Target::ArmId(id) => Ok(id),
-                Target::Object { group, kind, name } => self.object(resource, &path, &group, &kind, &name, problems),
-                Target::WellKnown(name) => {
-                    let message = format!("the id of the well-known {name:?} is not known here");
-                    problems.push(resource.error(&path, message).warning().help("armId names it"));
-                    resolved.well_known.insert(path, UNKNOWN.to_owned());
-                    continue;
-                }
-                Target::Malformed(why) => Err(Box::new(resource.error(&path, why))),
-            };
-            match found {
+        for need in needs.references {
+            match self.found(resource, &need, problems) {
                 // Half an id says little in a body; but lists of identities take nothing else.
-                Ok(id) if id.as_str().contains(UNKNOWN) && !path.ends_with("].reference") => {
-                    resolved.well_known.insert(path, UNKNOWN.to_owned());
+                Ok(id) if id.as_str().contains(UNKNOWN) && !need.path.ends_with("].reference") => {
+                    resolved.well_known.insert(need.path, UNKNOWN.to_owned());
                 }
-                Ok(id) => drop(resolved.references.insert(path, id)),
+                Ok(id) => drop(resolved.references.insert(need.path, id)),
                 Err(problem) => problems.push(*problem),
             }
         }
-        for input in inputs.secrets {
-            let value = |value| SecretValue::new(value);
+        let (secrets, config_maps) = (self.secrets(), self.config_maps());
+        for input in needs.secrets {
+            problems.extend(self.absent(&secrets, resource, &input));
             if input.key.is_some() {
-                let found = self.value(resource, true, &input);
-                problems.extend(self.absent(resource, true, &input));
-                resolved.secrets.insert(input.path, value(found.unwrap_or_else(|| UNKNOWN.to_owned())));
+                let found = self.value(&secrets, resource, &input).unwrap_or_else(|| UNKNOWN.to_owned());
+                resolved.secrets.insert(input.path, SecretValue::new(found));
                 continue;
             }
-            let at = (resource.namespace.clone(), input.name.clone());
-            let given = self.manifests.secrets.get(&at).cloned();
+            let given = secrets.values(resource, &input).cloned();
             let all = given.unwrap_or_else(|| BTreeMap::from([(UNKNOWN.to_owned(), UNKNOWN.to_owned())]));
-            problems.extend(self.absent(resource, true, &input));
-            resolved.secret_maps.insert(input.path, all.into_iter().map(|(k, v)| (k, value(v))).collect());
+            resolved.secret_maps.insert(input.path, all.into_iter().map(|(k, v)| (k, SecretValue::new(v))).collect());
         }
-        for input in inputs.config_maps {
-            let found = self.value(resource, false, &input);
-            problems.extend(self.absent(resource, false, &input));
+        for input in needs.config_maps {
+            problems.extend(self.absent(&config_maps, resource, &input));
+            let found = self.value(&config_maps, resource, &input);
             resolved.config.insert(input.path, found.unwrap_or_else(|| UNKNOWN.to_owned()));
         }
         resolved
     }
 
+    fn secrets(&self) -> Source<'_> {
+        Source { noun: "Secret", secret: true, given: &self.manifests.secrets }
+    }
+
+    fn config_maps(&self) -> Source<'_> {
+        Source { noun: "ConfigMap", secret: false, given: &self.manifests.config_maps }
+    }
+
     /// A key of a Secret or ConfigMap: of the manifests, or what a resource will write.
-    fn value(&self, resource: &Resource, secret: bool, input: &KeyInput) -> Option<String> {
-        let given = if secret { &self.manifests.secrets } else { &self.manifests.config_maps };
-        let at = (resource.namespace.clone(), input.name.clone());
+    fn value(&self, source: &Source<'_>, resource: &Resource, input: &KeyInput) -> Option<String> {
         let key = input.key.as_deref()?;
-        if let Some(value) = given.get(&at).and_then(|values| values.get(key)) {
+        if let Some(value) = source.values(resource, input).and_then(|values| values.get(key)) {
             return Some(value.clone());
         }
-        let writer = self.exports.writer(secret, &resource.namespace, &input.name, Some(key))?;
+        let writer = self.exports.writer(source.secret, &resource.namespace, &input.name, Some(key))?;
         let by = &self.manifests.resources[writer.resource];
         writer.value(by, self.ids[writer.resource].as_ref(), self.live.get(&writer.resource))
     }
 
     /// What to say about a key that nothing in the manifests has or writes.
-    fn absent(&self, resource: &Resource, secret: bool, input: &KeyInput) -> Option<Problem> {
-        let (noun, given) =
-            if secret { ("Secret", &self.manifests.secrets) } else { ("ConfigMap", &self.manifests.config_maps) };
-        let at = (resource.namespace.clone(), input.name.clone());
-        let key = input.key.as_deref();
-        if self.exports.writer(secret, &resource.namespace, &input.name, key).is_some() {
+    fn absent(&self, source: &Source<'_>, resource: &Resource, input: &KeyInput) -> Option<Problem> {
+        let (noun, key) = (source.noun, input.key.as_deref());
+        if self.exports.writer(source.secret, &resource.namespace, &input.name, key).is_some() {
             return None;
         }
-        let values = given.get(&at);
-        let problem = match (values, key) {
+        let problem = match (source.values(resource, input), key) {
             (None, _) => {
-                let names = given.keys().filter(|(namespace, _)| *namespace == at.0).map(|(_, name)| name.as_str());
+                let here = source.given.keys().filter(|(namespace, _)| *namespace == resource.namespace);
                 let message = format!("{noun} {} is not among the manifests, so its values are not known", input.name);
-                resource.error(&input.path, message).meant(nearest(&input.name, names))
+                let near = nearest(&input.name, here.map(|(_, name)| name.as_str()));
+                resource.error(&input.path, message).meant(near)
             }
             (Some(values), Some(key)) if !values.contains_key(key) => {
                 let message =
@@ -432,14 +408,29 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// What the owner of a resource is said to be; None if the kind has none.
-fn owner(resource: &Resource) -> Option<Target> {
-    let stated = &resource.spec["owner"];
-    match resource.kind.owner() {
-        Owner::None => None,
-        Owner::Kind { group, kind } => Some(Target::of_owner(stated, Some((&group, &kind)))),
-        Owner::Extension | Owner::Resource { .. } => Some(Target::of_owner(stated, None)),
+/// The Secrets or the ConfigMaps among the manifests.
+struct Source<'a> {
+    noun: &'static str,
+    secret: bool,
+    given: &'a HashMap<Name, BTreeMap<String, String>>,
+}
+
+impl Source<'_> {
+    /// The values of the one that an input of a resource names.
+    fn values(&self, resource: &Resource, input: &KeyInput) -> Option<&BTreeMap<String, String>> {
+        self.given.get(&(resource.namespace.clone(), input.name.clone()))
     }
+}
+
+/// Why a spec gives no request, at its line and column.
+fn refused(resource: &Resource, error: &request::Error) -> Problem {
+    let problem = resource.error(&error.path, error.cause.to_string());
+    let Cause::UnknownKind { group, kind } = &error.cause else { return problem };
+    let mut kinds = Catalog::embedded().kinds();
+    let in_group: Vec<&str> = kinds.clone().filter(|e| e.group == *group).map(|e| e.kind.as_str()).collect();
+    let near = nearest(kind, in_group.iter().copied()).map(str::to_owned);
+    let other = kinds.find(|e| e.kind == *kind).map(|e| e.group.clone());
+    problem.meant(near.or(other).as_deref())
 }
 
 /// Puts [`UNKNOWN`] where the operator chooses a value by what is in Azure: whether a deleted vault of the name is there to be recovered.
@@ -461,9 +452,4 @@ fn hide(resolved: &mut Resolved) {
     };
     resolved.secrets.values_mut().for_each(hide);
     resolved.secret_maps.values_mut().flat_map(BTreeMap::values_mut).for_each(hide);
-}
-
-/// Whether objects of a kind have ARM ids; of an unknown kind that is told elsewhere.
-fn keeps_arm_resources(group: &str, kind: &str) -> bool {
-    Catalog::embedded().entry(group, kind).is_none_or(|entry| entry.manager.is_arm())
 }

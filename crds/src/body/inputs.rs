@@ -59,13 +59,10 @@ pub struct KeyInput {
 }
 
 impl Version {
-    /// What this spec needs from elsewhere, less its owner.
+    /// What the body of this spec needs from elsewhere.
     pub fn inputs(&self, spec: &Value) -> Inputs {
         let mut inputs = Inputs::default();
         object(self.spec(), spec, "spec", &mut inputs);
-        if let Some(from) = spec.get("azureNameFromConfig") {
-            inputs.config_maps.extend(key(from, "spec.azureNameFromConfig", true));
-        }
         inputs
     }
 }

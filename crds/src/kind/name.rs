@@ -32,12 +32,14 @@ pub struct NameContext<'a> {
     pub name: &'a str,
     /// `metadata.uid`; makes the names of `namingConvention: random` differ between objects.
     pub uid: &'a str,
+    /// The value of the key that `azureNameFromConfig` names.
+    pub from_config: Option<&'a str>,
 }
 
 /// Why an object has no usable ARM name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// azureName is no string.
+    /// azureName is not a string.
     #[error("spec.azureName is not a string")]
     NotText,
     /// A name that would change the URL.
@@ -54,9 +56,18 @@ pub enum NameError {
     /// Nothing says which of some resources it is.
     #[error("nothing in spec says which resource it is: set one of {0}")]
     NoAlternative(String),
-    /// The name is in a config map, so it must be looked up first and given as `spec.azureName`.
+    /// The name is in a config map and its value is not given.
     #[error("spec.azureNameFromConfig is not resolved")]
     FromConfig,
+    /// The name is in the spec and in a config map.
+    #[error("spec.azureName and spec.azureNameFromConfig exclude each other")]
+    Both,
+    /// The value in the config map is empty.
+    #[error("spec.azureNameFromConfig names an empty value")]
+    EmptyInConfig,
+    /// The name depends on the object's UID, which it gets when it is created.
+    #[error("the name is chosen at random when the object is created")]
+    ByUid,
 }
 
 /// Kinds whose name is a UUID unless it is given.
@@ -87,9 +98,15 @@ pub(super) fn arm_name(kind: &Kind, context: &NameContext<'_>, spec: &Value) -> 
         Some(Value::String(name)) => Some(name.clone()),
         Some(_) => return Err(NameError::NotText),
     };
-    if given.is_none() && spec.get("azureNameFromConfig").is_some_and(|from| !from.is_null()) {
-        return Err(NameError::FromConfig);
-    }
+    let given = match (given, spec.get("azureNameFromConfig").is_some_and(|from| !from.is_null())) {
+        (Some(_), true) => return Err(NameError::Both),
+        (None, true) => match context.from_config {
+            None => return Err(NameError::FromConfig),
+            Some("") => return Err(NameError::EmptyInConfig),
+            Some(name) => Some(name.to_owned()),
+        },
+        (given, false) => given,
+    };
     let name = match kind.name_rule() {
         NameRule::Fixed(name) => alternative(kind, spec).unwrap_or(Ok(name))?,
         NameRule::AzureName => given.unwrap_or_else(|| context.name.to_owned()),
@@ -119,12 +136,22 @@ fn alternative(kind: &Kind, spec: &Value) -> Option<Result<String, NameError>> {
     Some(chosen.ok_or_else(|| NameError::NoAlternative(names.join(", "))))
 }
 
+/// Whether the name depends on the object's UID.
+pub(super) fn is_by_uid(kind: &Kind, context: &NameContext<'_>, spec: &Value) -> bool {
+    let given = context.from_config.or_else(|| spec.get("azureName").and_then(Value::as_str)).unwrap_or_default();
+    let made = given.is_empty() && Uuid::try_parse(context.name).is_err();
+    made && kind.name_rule() == NameRule::Uuid && is_random(spec)
+}
+
+fn is_random(spec: &Value) -> bool {
+    spec.pointer("/operatorSpec/namingConvention").and_then(Value::as_str) == Some("random")
+}
+
 fn uuid_name(kind: &Kind, context: &NameContext<'_>, spec: &Value) -> String {
     if Uuid::try_parse(context.name).is_ok() {
         return context.name.to_owned();
     }
-    let random = spec.pointer("/operatorSpec/namingConvention").and_then(Value::as_str) == Some("random");
-    let seed = if random { context.uid.to_owned() } else { seed(kind, context, spec) };
+    let seed = if is_random(spec) { context.uid.to_owned() } else { seed(kind, context, spec) };
     Uuid::new_v5(&NAMESPACE, seed.as_bytes()).to_string()
 }
 
@@ -161,13 +188,13 @@ mod tests {
 
     fn seed_of((group, kind): (&str, &str), spec: &Value) -> String {
         let kind = Catalog::embedded().kind(group, kind).expect("the kind is in the catalog");
-        seed(&kind, &NameContext { namespace: "default", name: "mine", uid: "" }, spec)
+        seed(&kind, &NameContext { namespace: "default", name: "mine", uid: "", from_config: None }, spec)
     }
 
     #[test]
     fn the_alternative_is_the_name_where_names_decide_about_shapes() {
         let kind = Catalog::embedded().kind("web.azure.com", "SitesConfig").expect("the kind is in the catalog");
-        let context = NameContext { namespace: "default", name: "mine", uid: "" };
+        let context = NameContext { namespace: "default", name: "mine", uid: "", from_config: None };
         for (spec, name) in [(json!({"web": {"alwaysOn": true}}), "web"), (json!({"logs": {}}), "logs")] {
             assert_eq!(kind.arm_name(&context, &spec).as_deref(), Ok(name));
         }

@@ -2,10 +2,13 @@
 //!
 //! The first thing that is missing is the trouble that the object's condition tells of.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
-use flotilla_crds::{ArmId, Inputs, Kind, NameContext, Owner, Resolved, SecretValue, Target, Version};
+use flotilla_crds::body::KeyInput;
+use flotilla_crds::request::{self, Need, Needs, Wanted};
+use flotilla_crds::{ArmId, Kind, Resolved, SecretValue, Version};
 use flotilla_proto::GroupKind;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
@@ -66,20 +69,35 @@ pub(crate) async fn resolve(ctx: &Context, subject: &Subject<'_>) -> Result<Reso
         return Ok(for_deletion(subject, ctx.identity_for_deletion(subject.id, credential).await?));
     }
     let identity = ctx.identity(subject.id, credential).await?;
-    let owner = owner(ctx, subject, &identity).await?;
-    let (owner_id, link) = match owner {
-        Some((id, link)) => (Some(id), link),
-        None => (None, None),
-    };
-    let resync = ctx.settings.resync;
-    let spec = view::spec(subject.object);
+    let refused = |error: request::Error| refused(&error, ctx.settings.resync);
     let uid = subject.object.uid().unwrap_or_default();
-    let names = NameContext { namespace: &subject.id.namespace, name: &subject.id.name, uid: &uid };
-    let name = subject.kind.arm_name(&names, spec).map_err(|error| wrong_spec(&format!("{error}."), resync))?;
-    let owner_type = |link: &OwnerLink| Some(&*ctx.catalog.entry(&link.id.kind.group, &link.id.kind.kind)?.arm_type);
-    let owner_type = link.as_ref().and_then(owner_type);
-    let id = subject.kind.arm_id_below(owner_id.as_ref(), owner_type, &identity.subscription, &name);
-    let id = id.map_err(|error| wrong_spec(&format!("{error}. Correct spec.owner."), resync))?;
+    let request = request::Subject {
+        catalog: ctx.catalog,
+        kind: subject.kind,
+        version: subject.version,
+        namespace: &subject.id.namespace,
+        name: &subject.id.name,
+        uid: Some(&uid),
+        spec: view::spec(subject.object),
+    };
+    let needs = request.needs();
+    let (owner_id, owner) = match &needs.owner {
+        None => (None, None),
+        Some(need) => match need.wanted.clone().map_err(refused)? {
+            Wanted::Id(id) => (Some(id), None),
+            Wanted::Object { group, kind, name } => {
+                let (id, link) = owner(ctx, sibling(subject.id, group, kind, &name), &identity).await?;
+                (Some(id), Some(link))
+            }
+        },
+    };
+    let mut answers = Answers::new(ctx, subject.id);
+    let named = match &needs.name {
+        Some(input) => Some(answers.config_map(input).await?),
+        None => None,
+    };
+    let name = request.name(named.as_deref()).map_err(refused)?;
+    let id = request.id(owner_id.as_ref(), &identity.subscription, &name).map_err(refused)?;
     let mut desired = Desired {
         id: id.to_string(),
         intent: Intent {
@@ -90,19 +108,15 @@ pub(crate) async fn resolve(ctx: &Context, subject: &Subject<'_>) -> Result<Reso
         secrets: false,
         deletable: true,
     };
+    let uses = uses(subject, &needs);
     if subject.policy == Policy::Skip {
-        return Ok(Resolution { desired, identity, body: Value::Null, owner: link, uses: Vec::new() });
+        return Ok(Resolution { desired, identity, body: Value::Null, owner, uses });
     }
-    let inputs = subject.version.inputs(spec);
-    desired.secrets = !inputs.secrets.is_empty();
-    let uses = uses(subject.id, &inputs);
-    let resolved = look_up(ctx, subject, &inputs).await?;
-    let body = subject
-        .version
-        .put_body(spec, &name, &resolved)
-        .map_err(|error| wrong_spec(&format!("The spec gives no request: {error}. Correct that field."), resync))?;
+    desired.secrets = !needs.secrets.is_empty();
+    let resolved = answers.all(&needs).await?;
+    let body = request.body(&id, &resolved).map_err(refused)?;
     desired.intent = Intent::new(subject.generation(), subject.version.api_version(), &body);
-    Ok(Resolution { desired, identity, body, owner: link, uses })
+    Ok(Resolution { desired, identity, body, owner, uses })
 }
 
 /// A deletion needs no more than the credential: everything else may be gone already.
@@ -117,42 +131,14 @@ fn for_deletion(subject: &Subject<'_>, identity: Arc<Identity>) -> Resolution {
     Resolution { desired, identity, body: Value::Null, owner: None, uses: Vec::new() }
 }
 
-/// The owner's ARM id, and the link to it if it is an object that must be ready first.
-async fn owner(
-    ctx: &Context,
-    subject: &Subject<'_>,
-    identity: &Identity,
-) -> Result<Option<(ArmId, Option<OwnerLink>)>, Trouble> {
-    let expected = match subject.kind.owner() {
-        Owner::None => return Ok(None),
-        Owner::Kind { group, kind } => Some((group, kind)),
-        Owner::Extension | Owner::Resource { .. } => None,
-    };
-    let resync = ctx.settings.resync;
-    let stated = view::spec(subject.object).get("owner").unwrap_or(&Value::Null);
-    if stated.is_null() {
-        return Err(wrong_spec("spec.owner is missing. State which resource this one belongs to.", resync));
-    }
-    let pair = expected.as_ref().map(|(group, kind)| (group.as_str(), kind.as_str()));
-    let (group, kind, name) = match Target::of_owner(stated, pair) {
-        Target::ArmId(id) => {
-            subject
-                .kind
-                .check_owner(&id)
-                .map_err(|error| wrong_spec(&format!("{error}. Correct spec.owner.armId."), resync))?;
-            return Ok(Some((id, None)));
-        }
-        Target::Object { group, kind, name } => (group, kind, name),
-        Target::WellKnown(_) => return Err(wrong_spec("spec.owner can't be a well-known name.", resync)),
-        Target::Malformed(why) => return Err(wrong_spec(&format!("spec.owner is unclear: {why}."), resync)),
-    };
-    let id = sibling(subject.id, group, kind, &name);
+/// The ARM id of an owner, and the link to it. The owner must be ready first.
+async fn owner(ctx: &Context, id: Id, identity: &Identity) -> Result<(ArmId, OwnerLink), Trouble> {
     let wait = |why: &str| {
         let message = format!("Waiting for the owner {} {}: {why}.", id.kind.kind, id.name);
         missing(Reason::WaitingForOwner, &message, vec![id.clone()])
     };
     let Some(standing) = standing(ctx, &id).await? else {
-        return Err(wait(&format!("there is no such object in namespace {}", id.namespace)));
+        return Err(wait(&format!("the object does not exist in namespace {}", id.namespace)));
     };
     let Some(arm_id) = standing.arm_id.as_deref().filter(|_| standing.ready) else {
         return Err(wait("it is not ready yet"));
@@ -175,110 +161,109 @@ async fn owner(
     }
     let version = ctx.catalog.entry(&id.kind.group, &id.kind.kind).map(|entry| entry.hub.clone()).unwrap_or_default();
     let link = OwnerLink { api_version: format!("{}/{version}", id.kind.group), uid: standing.uid, id };
-    Ok(Some((arm_id, Some(link))))
+    Ok((arm_id, link))
 }
 
-/// Everything that the spec names elsewhere.
-async fn look_up(ctx: &Context, subject: &Subject<'_>, inputs: &Inputs) -> Result<Resolved, Trouble> {
-    let resync = ctx.settings.resync;
-    let mut resolved = Resolved::default();
-    let mut absent = Vec::new();
-    for reference in &inputs.references {
-        let path = &reference.path;
-        match &reference.target {
-            Target::ArmId(id) => {
-                resolved.references.insert(path.clone(), id.clone());
-            }
-            Target::Object { group, kind, name } => {
-                let id = sibling(subject.id, group.clone(), kind.clone(), name);
-                let standing = standing(ctx, &id).await?;
-                let arm_id = standing.filter(|standing| standing.created).and_then(|standing| standing.arm_id);
-                match arm_id.and_then(|id| ArmId::parse(&id).ok()) {
-                    Some(arm_id) => {
-                        resolved.references.insert(path.clone(), arm_id);
-                    }
-                    None => absent.push((path.clone(), id)),
-                }
-            }
-            Target::WellKnown(name) => {
-                return Err(wrong_spec(&format!("{path}: the well-known name {name:?} is not known."), resync));
-            }
-            Target::Malformed(why) => return Err(wrong_spec(&format!("{path} is unclear: {why}."), resync)),
-        }
+/// What a spec needs, as the cluster has it. Each Secret and ConfigMap is read once.
+struct Answers<'a> {
+    ctx: &'a Context,
+    id: &'a Id,
+    secrets: HashMap<String, BTreeMap<String, SecretValue>>,
+    config_maps: HashMap<String, BTreeMap<String, String>>,
+}
+
+impl<'a> Answers<'a> {
+    fn new(ctx: &'a Context, id: &'a Id) -> Self {
+        Self { ctx, id, secrets: HashMap::new(), config_maps: HashMap::new() }
     }
-    if !absent.is_empty() {
+
+    /// Everything that the body needs.
+    async fn all(mut self, needs: &Needs) -> Result<Resolved, Trouble> {
+        let mut resolved = Resolved { references: self.references(&needs.references).await?, ..Resolved::default() };
+        for input in &needs.secrets {
+            let values = self.secret(input).await?;
+            let Some(key) = &input.key else {
+                resolved.secret_maps.insert(input.path.clone(), values.clone());
+                continue;
+            };
+            let Some(value) = values.get(key).cloned() else {
+                let message =
+                    format!("Secret {} has no text under key {key} ({}). Next: add it.", input.name, input.path);
+                let id = core("Secret", &self.id.namespace, &input.name);
+                return Err(missing(Reason::SecretNotFound, &message, vec![id]));
+            };
+            resolved.secrets.insert(input.path.clone(), value);
+        }
+        for input in &needs.config_maps {
+            let value = self.config_map(input).await?;
+            resolved.config.insert(input.path.clone(), value);
+        }
+        Ok(resolved)
+    }
+
+    async fn references(&self, needs: &[Need]) -> Result<HashMap<String, ArmId>, Trouble> {
+        let (mut found, mut absent) = (HashMap::new(), Vec::new());
+        for need in needs {
+            let wanted = need.wanted.clone().map_err(|error| refused(&error, self.ctx.settings.resync))?;
+            let (group, kind, name) = match wanted {
+                Wanted::Id(id) => {
+                    found.insert(need.path.clone(), id);
+                    continue;
+                }
+                Wanted::Object { group, kind, name } => (group, kind, name),
+            };
+            let id = sibling(self.id, group, kind, &name);
+            let standing = standing(self.ctx, &id).await?;
+            let arm_id = standing.filter(|standing| standing.created).and_then(|standing| standing.arm_id);
+            match arm_id.and_then(|id| ArmId::parse(&id).ok()) {
+                Some(arm_id) => drop(found.insert(need.path.clone(), arm_id)),
+                None => absent.push((&need.path, id)),
+            }
+        }
+        if absent.is_empty() {
+            return Ok(found);
+        }
         let named: Vec<_> = absent.iter().map(|(path, id)| format!("{} {} ({path})", id.kind.kind, id.name)).collect();
         let message = format!("Waiting until Azure has {}.", named.join(", "));
-        let waits_for = absent.into_iter().map(|(_, id)| id).collect();
-        return Err(missing(Reason::ReferenceNotFound, &message, waits_for));
+        Err(missing(Reason::ReferenceNotFound, &message, absent.into_iter().map(|(_, id)| id).collect()))
     }
-    secrets(ctx, subject, inputs, &mut resolved).await?;
-    config_maps(ctx, subject, inputs, &mut resolved).await?;
-    Ok(resolved)
-}
 
-async fn secrets(
-    ctx: &Context,
-    subject: &Subject<'_>,
-    inputs: &Inputs,
-    resolved: &mut Resolved,
-) -> Result<(), Trouble> {
-    let mut read: HashMap<&str, BTreeMap<String, SecretValue>> = HashMap::new();
-    for input in &inputs.secrets {
-        let id = core("Secret", &subject.id.namespace, &input.name);
-        if !read.contains_key(input.name.as_str()) {
-            let secret = ctx.cluster.secret(&id).await.map_err(|error| unreadable(&id, &error))?;
+    async fn secret(&mut self, input: &KeyInput) -> Result<&BTreeMap<String, SecretValue>, Trouble> {
+        if !self.secrets.contains_key(&input.name) {
+            let id = core("Secret", &self.id.namespace, &input.name);
+            let secret = self.ctx.cluster.secret(&id).await.map_err(|error| unreadable(&id, &error))?;
             let Some(secret) = secret else {
-                let message = format!("Secret {} ({}) does not exist. Create it.", input.name, input.path);
+                let message = format!("Secret {} ({}) does not exist. Next: create it.", input.name, input.path);
                 return Err(missing(Reason::SecretNotFound, &message, vec![id]));
             };
             let data = secret.data.unwrap_or_default().into_iter();
             let text = data.filter_map(|(key, value)| Some((key, SecretValue::new(String::from_utf8(value.0).ok()?))));
-            read.insert(&input.name, text.collect());
+            self.secrets.insert(input.name.clone(), text.collect());
         }
-        let values = &read[input.name.as_str()];
-        match &input.key {
-            None => {
-                resolved.secret_maps.insert(input.path.clone(), values.clone());
-            }
-            Some(key) => {
-                let Some(value) = values.get(key) else {
-                    let message =
-                        format!("Secret {} has no text under key {key} ({}). Add it.", input.name, input.path);
-                    return Err(missing(Reason::SecretNotFound, &message, vec![id]));
-                };
-                resolved.secrets.insert(input.path.clone(), value.clone());
-            }
-        }
+        Ok(&self.secrets[&input.name])
     }
-    Ok(())
-}
 
-async fn config_maps(
-    ctx: &Context,
-    subject: &Subject<'_>,
-    inputs: &Inputs,
-    resolved: &mut Resolved,
-) -> Result<(), Trouble> {
-    let mut read: HashMap<&str, BTreeMap<String, String>> = HashMap::new();
-    for input in &inputs.config_maps {
-        let id = core("ConfigMap", &subject.id.namespace, &input.name);
-        if !read.contains_key(input.name.as_str()) {
-            let map = ctx.cluster.config_map(&id).await.map_err(|error| unreadable(&id, &error))?;
+    async fn config_map(&mut self, input: &KeyInput) -> Result<String, Trouble> {
+        let id = core("ConfigMap", &self.id.namespace, &input.name);
+        if !self.config_maps.contains_key(&input.name) {
+            let map = self.ctx.cluster.config_map(&id).await.map_err(|error| unreadable(&id, &error))?;
             let Some(map) = map else {
-                let message = format!("ConfigMap {} ({}) does not exist. Create it.", input.name, input.path);
+                let message = format!("ConfigMap {} ({}) does not exist. Next: create it.", input.name, input.path);
                 return Err(missing(Reason::ConfigMapNotFound, &message, vec![id]));
             };
-            read.insert(&input.name, map.data.unwrap_or_default());
+            self.config_maps.insert(input.name.clone(), map.data.unwrap_or_default());
         }
-        let Some(key) = &input.key else { continue };
-        let Some(value) = read[input.name.as_str()].get(key) else {
-            let message = format!("ConfigMap {} has no key {key} ({}). Add it.", input.name, input.path);
-            return Err(missing(Reason::ConfigMapNotFound, &message, vec![id]));
-        };
-        resolved.config.insert(input.path.clone(), value.clone());
+        let key = input.key.as_deref().unwrap_or_default();
+        self.config_maps[&input.name].get(key).cloned().ok_or_else(|| {
+            let message = format!("ConfigMap {} has no key {key} ({}). Next: add it.", input.name, input.path);
+            missing(Reason::ConfigMapNotFound, &message, vec![id])
+        })
     }
-    Ok(())
+}
+
+/// The spec gives no request.
+fn refused(error: &request::Error, resync: Option<Duration>) -> Trouble {
+    wrong_spec(&format!("The spec gives no request: {error}. Next: {}.", error.next()), resync)
 }
 
 /// How another object stands: from our own records if it is ours, else from the API server.
@@ -288,9 +273,6 @@ async fn standing(ctx: &Context, id: &Id) -> Result<Option<Standing>, Trouble> {
     }
     let object = match ctx.cluster.get(id).await {
         Ok(object) => object,
-        Err(cluster::Error::UnknownKind(kind)) => {
-            return Err(wrong_spec(&format!("{kind} is not a kind that Flotilla knows."), ctx.settings.resync));
-        }
         Err(error) => return Err(unreadable(id, &error)),
     };
     Ok(object.map(|object| standing_of(&object)))
@@ -319,10 +301,12 @@ fn sibling(of: &Id, group: String, kind: String, name: &str) -> Id {
     Id { kind: Arc::new(GroupKind { group, kind }), namespace: Arc::clone(&of.namespace), name: name.into() }
 }
 
-fn uses(id: &Id, inputs: &Inputs) -> Vec<Id> {
-    let named = |kind: &'static str, list: &[flotilla_crds::body::KeyInput]| {
-        let ids = list.iter().map(|input| core(kind, &id.namespace, &input.name));
-        ids.collect::<std::collections::BTreeSet<_>>()
-    };
-    named("Secret", &inputs.secrets).into_iter().chain(named("ConfigMap", &inputs.config_maps)).collect()
+/// Secrets and ConfigMaps that the spec names; a skipped object has no body, so only the one with its name counts.
+fn uses(subject: &Subject<'_>, needs: &Needs) -> Vec<Id> {
+    let has_body = subject.policy != Policy::Skip;
+    let namespace = &subject.id.namespace;
+    let secrets = needs.secrets.iter().filter(|_| has_body).map(|input| core("Secret", namespace, &input.name));
+    let maps = needs.name.iter().chain(needs.config_maps.iter().filter(|_| has_body));
+    let maps = maps.map(|input| core("ConfigMap", namespace, &input.name));
+    secrets.chain(maps).collect::<BTreeSet<_>>().into_iter().collect()
 }
