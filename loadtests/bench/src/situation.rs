@@ -159,7 +159,7 @@ fn found(shown: bool) -> Live {
 fn missing_owner() -> Trouble {
     let kind = flotilla_proto::GroupKind::new("resources.azure.com", "ResourceGroup");
     let owner = Id { kind: kind.into(), namespace: "bench".into(), name: "rg-bench".into() };
-    let message = "Waiting for the owner ResourceGroup rg-bench: there is no such object in namespace bench.";
+    let message = "Waiting for the owner ResourceGroup rg-bench: the object does not exist in namespace bench.";
     Trouble::new(Ready::warning(Reason::WaitingForOwner, message.to_owned()), Retry::Slow).until(vec![owner])
 }
 

@@ -9,6 +9,7 @@ mod conformance;
 mod further;
 mod journal;
 mod laws;
+mod name_from_config;
 mod not_of_arm;
 mod sandbox;
 mod testbed;

@@ -31,7 +31,8 @@ const SLOW_TIME_SCALE: f64 = 2.0;
 
 /// The kinds that the tests use.
 const CRD_PATTERN: &str = "resources.azure.com/*;app.azure.com/*;managedidentity.azure.com/*;\
-    storage.azure.com/StorageAccount*;network.azure.com/VirtualNetwork*;entra.azure.com/*;\
+    storage.azure.com/StorageAccount*;dbforpostgresql.azure.com/FlexibleServer;\
+    dbforpostgresql.azure.com/FlexibleServersAdministrator;network.azure.com/VirtualNetwork*;entra.azure.com/*;\
     Microsoft.Automation/automationAccounts@2023-11-01;automation.azure.com/AutomationAccountsVariable";
 
 const INSTALLED_WITHIN: Duration = Duration::from_mins(2);

@@ -93,7 +93,7 @@ fn wrong_specs_are_explained_and_overcome() -> ExitCode {
             verdict: Verdict {
                 reason: "WaitingForOwner",
                 severity: "Warning",
-                says: &["ResourceGroup", "no such object"],
+                says: &["ResourceGroup", "does not exist"],
             },
             heal: |sandbox, _| Box::pin(add(sandbox, GROUP)),
         },
