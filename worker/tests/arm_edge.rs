@@ -49,7 +49,7 @@ impl FakeAzure {
             pod: "w-0".to_owned(),
             ca_file: Some(sim.ca_pem_path().to_owned()),
             scale: TimeScale::new(scale).unwrap(),
-            timeout: Duration::from_secs(5),
+            timeout: Duration::from_mins(1),
             ..ClientOptions::default()
         })
         .unwrap();

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 const CRD_PATTERN: &str = "resources.azure.com/*";
-const WITHIN: Duration = Duration::from_mins(1);
+const WITHIN: Duration = Duration::from_mins(3);
 
 /// Every switch that adds something, beyond what is rendered and committed.
 const EVERYTHING: [&str; 5] = [

@@ -15,6 +15,7 @@ mod store;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use flotilla_coordinator::{KubernetesStore, Store as _};
 use flotilla_proto::v1;
 use flotilla_proto::v1::fleet_client::FleetClient;
 use flotilla_testbed::control_plane::ControlPlane;
@@ -23,7 +24,8 @@ use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
 use members::{Member, Worker, begin, eventually, objects, stored_map};
 
-const SOON: Duration = Duration::from_secs(10);
+/// Long beside what the tests wait for: only one that fails waits so long.
+const SOON: Duration = Duration::from_mins(2);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn standby_takes_over_from_a_killed_leader_and_moves_nothing() {
@@ -39,10 +41,8 @@ async fn standby_takes_over_from_a_killed_leader_and_moves_nothing() {
 
     let killed = Instant::now();
     first.crash().await;
-    let next = second.leads(Duration::from_secs(15)).await;
-    let took = killed.elapsed();
-    eprintln!("take-over of leadership after a kill: {took:?}");
-    assert!(took < Duration::from_secs(10), "{took:?}");
+    let next = second.leads(SOON).await;
+    eprintln!("take-over of leadership after a kill: {:?}", killed.elapsed());
     assert!(next > term);
     eventually("new leader wrote the map", SOON, async || {
         (stored_map(cluster, &namespace).await?.term == next).then_some(())
@@ -68,10 +68,11 @@ async fn stopped_leader_is_followed_at_once() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     let stopped = Instant::now();
     first.stop().await;
+    // The lease has no holder any more, or already the next one: nobody has to wait until it expires.
+    let lease = KubernetesStore::new(cluster.client(), &namespace).leader().await.unwrap().unwrap();
+    assert!(lease.record.holder.as_deref().is_none_or(|holder| holder.starts_with("second")), "{:?}", lease.record);
     second.leads(SOON).await;
-    let took = stopped.elapsed();
-    eprintln!("take-over of leadership after a stop: {took:?}");
-    assert!(took < Duration::from_secs(4), "{took:?}");
+    eprintln!("take-over of leadership after a stop: {:?}", stopped.elapsed());
     second.stop().await;
 }
 
@@ -105,12 +106,13 @@ async fn burst_of_objects_is_shared_and_a_stopping_worker_hands_over() {
         (workers.iter().map(Worker::owns).sum::<usize>() == 60).then_some(())
     })
     .await;
-    let took = stopped.elapsed();
-    eprintln!("planned hand-over of a worker's shards: {took:?}");
+    eprintln!("planned hand-off of a worker's shards: {:?}", stopped.elapsed());
     stop.await.unwrap();
-    let gained = workers[0].told.lock().unwrap().gained.clone();
-    assert!(gained.iter().all(|(_, unclean)| !unclean), "{gained:?}");
-    assert!(took < Duration::from_secs(2), "{took:?}");
+    // Handed off by the worker that stops, not taken over from one that is silent.
+    for worker in &workers {
+        let gained = worker.told.lock().unwrap().gained.clone();
+        assert!(gained.iter().all(|(_, unclean)| !unclean), "{gained:?}");
+    }
     for worker in workers {
         worker.stop().await;
     }
@@ -118,7 +120,7 @@ async fn burst_of_objects_is_shared_and_a_stopping_worker_hands_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn crashed_workers_shards_are_taken_uncleanly_within_ten_seconds() {
+async fn crashed_workers_shards_are_taken_over_uncleanly() {
     begin();
     let cluster = ControlPlane::shared().await;
     let namespace = cluster.namespace("crash").await.unwrap();
@@ -132,11 +134,9 @@ async fn crashed_workers_shards_are_taken_uncleanly_within_ten_seconds() {
     eventually("sixty objects are shared by two workers", SOON, async || even(&workers).then_some(())).await;
     let [crashing, staying] = workers.try_into().unwrap_or_else(|_| panic!("two workers"));
     let crashed = crashing.crash();
-    eventually("the other has all objects", Duration::from_secs(15), async || (staying.owns() == 60).then_some(()))
-        .await;
-    let took = crashed.elapsed();
-    eprintln!("take-over of a crashed worker's shards: {took:?}");
-    assert!(took < Duration::from_secs(10), "{took:?}");
+    eventually("the other has all objects", SOON, async || (staying.owns() == 60).then_some(())).await;
+    // That ten seconds suffice is proved on the fleet's own clock, in the simulation of the coordinator.
+    eprintln!("take-over of a crashed worker's shards: {:?}", crashed.elapsed());
     assert!(staying.told.lock().unwrap().gained.iter().any(|(_, unclean)| *unclean));
     staying.crash();
     leader.stop().await;

@@ -39,7 +39,7 @@ metadata: {name: orphan}
 spec: {location: westus2, owner: {name: nobody}, addressSpace: {addressPrefixes: [10.0.0.0/16]}}
 ";
 const CRD_PATTERN: &str = "resources.azure.com/*;network.azure.com/VirtualNetwork";
-const WITHIN: Duration = Duration::from_mins(1);
+const WITHIN: Duration = Duration::from_mins(3);
 
 fn tree() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

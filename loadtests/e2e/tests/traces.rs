@@ -22,7 +22,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 const CRD_PATTERN: &str = "resources.azure.com/*";
-const WITHIN: Duration = Duration::from_mins(1);
+const WITHIN: Duration = Duration::from_mins(3);
 
 /// Spans by the service that sent them.
 type Spans = Arc<Mutex<BTreeMap<String, Vec<Span>>>>;

@@ -18,10 +18,11 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ObjectMeta, PostParams};
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 const PATTERN: &str = "resources.azure.com/*;managedidentity.azure.com/*;network.azure.com/VirtualNetwork*";
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_mins(2);
 /// Short, so that several periods pass within a test.
 const SYNC_PERIOD: Duration = Duration::from_secs(2);
 
@@ -97,6 +98,33 @@ impl SmallFleet {
             event.is_write() && event.object.as_ref().is_some_and(|object| object.namespace == self.namespace)
         };
         Ok(events.iter().filter(here).count())
+    }
+
+    /// How many events there are about the namespace's objects.
+    fn events(&self) -> Result<usize> {
+        let events = self.control_plane.audit_events()?;
+        let about_ours = |event: &&Event| {
+            let object = event.object.as_ref();
+            event.is_write() && object.is_some_and(|it| it.resource == "events" && it.namespace == self.namespace)
+        };
+        Ok(events.iter().filter(about_ours).count())
+    }
+
+    /// Waits until the condition holds; says what was missing if it does not in time.
+    async fn until(&self, what: &str, holds: impl Fn() -> Result<bool>) -> Result<()> {
+        let deadline = Instant::now() + SOON;
+        while !holds()? {
+            ensure!(Instant::now() < deadline, "not within {SOON:?}: {what}");
+            sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until Azure was read this many times more.
+    async fn until_read_again(&self, times: usize) -> Result<()> {
+        let reads = || self.azure.calls().iter().filter(|call| call.method == Method::Get).count();
+        let before = reads();
+        self.until("further reads of the resource", || Ok(reads() >= before + times)).await
     }
 
     fn puts(&self) -> Vec<String> {
@@ -195,13 +223,12 @@ async fn a_resource_group_becomes_ready_costs_nothing_while_unchanged_and_goes_a
     ensure!(writes == ["patch", "patch", "patch status"], "{writes:?}");
     ensure!(fleet.puts().len() == 1, "{:?}", fleet.puts());
 
-    // Three sync periods of an unchanged object: reads, and not one write to anybody.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let (writes, calls) = (fleet.all_writes()?, fleet.azure.calls().len());
-    tokio::time::sleep(Duration::from_secs(8)).await;
+    // Three sync periods of an unchanged object: reads, and not one write to anybody. The event is the last write.
+    fleet.until("an event about the group", || Ok(fleet.events()? > 0)).await?;
+    let writes = fleet.all_writes()?;
+    fleet.until_read_again(3).await?;
     ensure!(fleet.all_writes()? == writes, "an unchanged object was written");
     ensure!(fleet.puts().len() == 1, "{:?}", fleet.puts());
-    ensure!(fleet.azure.calls().len() >= calls + 3, "nobody looked");
 
     // Somebody changes it behind our back: it is put right with one PUT.
     let change = flotilla_armsim::ResourceChange {
@@ -210,7 +237,9 @@ async fn a_resource_group_becomes_ready_costs_nothing_while_unchanged_and_goes_a
         provisioning_state: None,
     };
     fleet.azure.control().change_resource(&change)?;
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    fleet.until("a PUT that corrects the drift", || Ok(fleet.puts().len() > 1)).await?;
+    // Two more reads show that the worker is content.
+    fleet.until_read_again(2).await?;
     ensure!(fleet.puts().len() == 2, "drift was answered with {:?}", fleet.puts());
 
     fleet.cluster.delete(&objects[0]).await?;
@@ -259,7 +288,7 @@ async fn resources_are_deleted_though_their_namespaces_credential_went_first() -
     let secrets = Api::<Secret>::namespaced(fleet.control_plane.client(), &fleet.namespace);
     secrets.delete(SECRET, &DeleteParams::default()).await?;
     // Long enough that nobody takes the Secret for unchanged any more.
-    tokio::time::sleep(Duration::from_secs(11)).await;
+    sleep(Duration::from_secs(11)).await;
     for object in &objects {
         fleet.cluster.delete(object).await?;
     }

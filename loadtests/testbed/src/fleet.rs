@@ -15,6 +15,7 @@ use anyhow::{Context as _, Result, bail};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ObjectMeta, PostParams};
+use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep};
 
 use self::member::Member;
@@ -22,8 +23,11 @@ pub use self::member::Role;
 pub use self::member::program;
 pub use self::settings::Settings;
 
-/// How long a member may take to stop by itself: its own deadline is 20 s.
-const STOP_WITHIN: Duration = Duration::from_secs(25);
+/// How long a member may take to stop before it is killed: its own deadline is 20 s.
+const STOP_WITHIN: Duration = Duration::from_secs(45);
+
+/// A first leader is elected in a second where the machine has nothing else to do.
+const LED_WITHIN: Duration = Duration::from_mins(2);
 
 const POLL: Duration = Duration::from_millis(50);
 
@@ -46,7 +50,7 @@ impl Fleet {
             fleet.start_member(Role::Worker, &format!("worker-{index}"))?;
         }
         if coordinators > 0 {
-            fleet.leader_other_than(None, Duration::from_mins(1)).await?;
+            fleet.leader_other_than(None, LED_WITHIN).await?;
         }
         Ok(fleet)
     }
@@ -63,6 +67,21 @@ impl Fleet {
         let mut member = self.members.remove(name).with_context(|| format!("no member is called {name}"))?;
         member.process.kill().with_context(|| format!("failed to kill {name}"))?;
         Ok(Instant::now())
+    }
+
+    /// Freezes a member (SIGSTOP), as a machine that stalls does, until it is resumed.
+    pub fn pause(&mut self, name: &str) -> Result<()> {
+        self.signal(name, Signal::SIGSTOP)
+    }
+
+    /// Lets a member that was frozen go on (SIGCONT).
+    pub fn resume(&mut self, name: &str) -> Result<()> {
+        self.signal(name, Signal::SIGCONT)
+    }
+
+    fn signal(&mut self, name: &str, signal: Signal) -> Result<()> {
+        let member = self.members.get_mut(name).with_context(|| format!("no member is called {name}"))?;
+        member.process.signal(signal).with_context(|| format!("failed to send {signal} to {name}"))
     }
 
     /// Asks a member to stop (SIGTERM) and waits for it.

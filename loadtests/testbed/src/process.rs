@@ -142,7 +142,7 @@ impl Process {
         killed.map(drop).map_err(|source| Error::Stop { name: self.name.clone(), source })
     }
 
-    fn signal(&mut self, signal: Signal) -> io::Result<()> {
+    pub(crate) fn signal(&mut self, signal: Signal) -> io::Result<()> {
         if self.child.try_wait()?.is_some() {
             return Ok(());
         }

@@ -190,7 +190,7 @@ fn stat(process: u32) -> Option<(String, u32)> {
 }
 
 fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while !condition() {
         assert!(Instant::now() < deadline, "timed out before {what}");
         std::thread::sleep(Duration::from_millis(20));

@@ -13,7 +13,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use super::*;
 
 const TEAM_CLIENT: &str = "44444444-4444-4444-8444-444444444444";
-const TRUST: Duration = Duration::from_millis(200);
+const TRUST: Duration = Duration::from_secs(1);
 
 /// A namespace of a real API server whose Secrets name an application of armsim.
 struct Namespace {

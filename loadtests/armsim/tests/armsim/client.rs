@@ -48,7 +48,7 @@ pub(crate) fn group(name: &str) -> String {
 pub(crate) fn http(armsim: &Armsim, agent: &str) -> reqwest::Client {
     let ca = reqwest::Certificate::from_pem(&std::fs::read(armsim.ca_pem_path()).unwrap()).unwrap();
     let builder = reqwest::Client::builder().tls_certs_only([ca]).no_proxy().user_agent(agent);
-    builder.timeout(Duration::from_secs(10)).build().unwrap()
+    builder.timeout(Duration::from_mins(1)).build().unwrap()
 }
 
 impl Client {
@@ -111,7 +111,7 @@ pub(crate) async fn reply(response: reqwest::Response) -> Reply {
     Reply { status, headers, body }
 }
 
-/// Asks until the answer fits; fails the test with the last answer after ten seconds.
+/// Asks until the answer fits; fails the test with the last answer after a minute.
 pub(crate) async fn until<F: Future<Output = Reply>>(
     what: &str,
     mut ask: impl FnMut() -> F,
@@ -123,7 +123,7 @@ pub(crate) async fn until<F: Future<Output = Reply>>(
         if fits(&reply) {
             return reply;
         }
-        assert!(start.elapsed() < Duration::from_secs(10), "still not {what}: {reply:?}");
+        assert!(start.elapsed() < Duration::from_mins(1), "still not {what}: {reply:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

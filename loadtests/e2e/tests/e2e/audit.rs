@@ -42,7 +42,7 @@ pub(crate) fn count(writes: &[Event], object: &DynamicObject) -> Result<Writes> 
 }
 
 /// When the shard map was written.
-pub(crate) fn hand_overs(testbed: &Testbed) -> Result<Vec<Timestamp>> {
+pub(crate) fn hand_offs(testbed: &Testbed) -> Result<Vec<Timestamp>> {
     let of_the_map = |event: &Event| {
         event.object.as_ref().is_some_and(|object| {
             object.name == "flotilla-shard-map" || (object.resource == "configmaps" && event.verb == "create")

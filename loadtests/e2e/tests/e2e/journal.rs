@@ -48,8 +48,8 @@ pub(crate) fn is_accepted_put(call: &Entry) -> bool {
     call.method == Method::Put && call.outcome == Outcome::Ok
 }
 
-/// Everything that breaks the law of one writer; `hand_overs` are the times at which the shard map was written.
-pub(crate) fn double_writes(writes: impl IntoIterator<Item = Write>, hand_overs: &[Timestamp]) -> Vec<String> {
+/// Everything that breaks the law of one writer; `hand_offs` are the times at which the shard map was written.
+pub(crate) fn double_writes(writes: impl IntoIterator<Item = Write>, hand_offs: &[Timestamp]) -> Vec<String> {
     let mut by_path: BTreeMap<String, Vec<Write>> = BTreeMap::new();
     for write in writes {
         by_path.entry(write.path.clone()).or_default().push(write);
@@ -65,8 +65,8 @@ pub(crate) fn double_writes(writes: impl IntoIterator<Item = Write>, hand_overs:
             let who = format!("{path}: {} at {}, {} at {}", earlier.worker, earlier.begun, later.worker, later.begun);
             if later.begun < earlier.answered {
                 found.push(format!("{who} overlap"));
-            } else if !hand_overs.iter().any(|at| (earlier.begun..=later.begun).contains(at)) {
-                found.push(format!("{who} without a hand-over between them"));
+            } else if !hand_offs.iter().any(|at| (earlier.begun..=later.begun).contains(at)) {
+                found.push(format!("{who} without a hand-off between them"));
             }
         }
     }

@@ -18,8 +18,8 @@ use crate::audit;
 use crate::journal::{Write, double_writes};
 use crate::testbed::Testbed;
 
-/// Long beside the seconds that everything takes here, for machines that do other work, too.
-pub(crate) const WITHIN: Duration = Duration::from_secs(40);
+/// Everything takes seconds here; only a test that fails waits longer, however busy the machine is.
+pub(crate) const WITHIN: Duration = Duration::from_mins(3);
 const POLL: Duration = Duration::from_millis(50);
 
 /// The sandbox's resource group.
@@ -182,8 +182,8 @@ impl Sandbox {
         let to_azure: Vec<Write> = self.testbed.azure.calls().iter().filter_map(Write::of).collect();
         let to_objects: Vec<Write> = audit::of_the_fleet(self.testbed)?.iter().filter_map(Write::of_object).collect();
         ensure!(!to_azure.is_empty() && !to_objects.is_empty(), "no worker ever wrote, so nothing was checked");
-        let hand_overs = audit::hand_overs(self.testbed)?;
-        let found = double_writes(to_azure.into_iter().chain(to_objects), &hand_overs);
+        let hand_offs = audit::hand_offs(self.testbed)?;
+        let found = double_writes(to_azure.into_iter().chain(to_objects), &hand_offs);
         ensure!(found.is_empty(), "two writers at once:\n  {}", found.join("\n  "));
         Ok(())
     }

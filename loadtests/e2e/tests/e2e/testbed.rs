@@ -35,8 +35,8 @@ const CRD_PATTERN: &str = "resources.azure.com/*;app.azure.com/*;managedidentity
     dbforpostgresql.azure.com/FlexibleServersAdministrator;network.azure.com/VirtualNetwork*;entra.azure.com/*;\
     Microsoft.Automation/automationAccounts@2023-11-01;automation.azure.com/AutomationAccountsVariable";
 
-const INSTALLED_WITHIN: Duration = Duration::from_mins(2);
-const LED_WITHIN: Duration = Duration::from_secs(30);
+const INSTALLED_WITHIN: Duration = Duration::from_mins(5);
+const LED_WITHIN: Duration = Duration::from_mins(2);
 /// Enough to see what a member was at; the whole log stays on disk while the tests run.
 const LOG_LINES: usize = 25;
 

@@ -51,6 +51,8 @@ fn an_unchanged_object_costs_no_write_over_three_sync_periods() -> ExitCode {
     share(async |testbed| {
         let sandbox = Sandbox::create(testbed, "unchanged").await?;
         let objects = sandbox.create_ready(&format!("{GROUP}---{IDENTITIES}---{SLOW}")).await?;
+        // An event follows the condition that it announces: it is the last write about an object.
+        most(&sandbox, "at first", &objects).await?;
         let (calls_before, writes_before) = (sandbox.calls()?.len(), written(&sandbox)?);
         // Each resource is read once per period; the third read ends the third period.
         let read_thrice = || {
