@@ -34,11 +34,11 @@ pub(crate) fn router(control: Control) -> Router {
         .route("/_sim/journal/summary", get(summary))
         .route("/_sim/apps", post(register_app))
         .route("/_sim/tokens/expire", post(expire_tokens))
-        .fallback(|| async { Problem(StatusCode::NOT_FOUND, "there is no such path under /_sim/".to_owned()) })
+        .fallback(|| async { Problem(StatusCode::NOT_FOUND, "no such path exists under /_sim/".to_owned()) })
         .with_state(control)
 }
 
-/// An answer that is no success.
+/// An answer other than a success.
 struct Problem(StatusCode, String);
 
 impl IntoResponse for Problem {
@@ -123,7 +123,8 @@ async fn clear_faults(State(control): State<Control>) -> Answer {
 }
 
 async fn remove_fault(State(control): State<Control>, Path(id): Path<String>) -> Answer {
-    let id = id.parse().map_err(|_| Problem(StatusCode::BAD_REQUEST, format!("{id:?} is no number of a fault")))?;
+    let id =
+        id.parse().map_err(|_| Problem(StatusCode::BAD_REQUEST, format!("{id:?} is not the number of a fault")))?;
     control.remove_fault(id)?;
     say(json!({}))
 }
@@ -151,7 +152,7 @@ async fn operate(State(control): State<Control>, Path((id, verb)): Path<(String,
             control.fail_operation(&id, &code, &message)?;
         }
         other => {
-            let text = format!("an operation can be told hold, advance, finish, fail or forget, not {other:?}");
+            let text = format!("{other:?} is not an action; expected hold, advance, finish, fail or forget");
             return Err(Problem(StatusCode::BAD_REQUEST, text));
         }
     }

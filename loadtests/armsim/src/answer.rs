@@ -11,7 +11,7 @@ use serde_json::Value;
 pub enum Method {
     /// Reads.
     Get,
-    /// Asks whether something is there.
+    /// Asks whether something exists.
     Head,
     /// Creates or replaces.
     Put,
@@ -117,7 +117,7 @@ pub(crate) struct Answer {
     pub(crate) body: Body,
     /// The code of a refusal, for the journal.
     pub(crate) code: Option<Cow<'static, str>>,
-    /// The long-running operation that the call began or looked at, for the journal.
+    /// The long-running operation that the call began or showed, for the journal.
     pub(crate) operation: Option<Arc<str>>,
 }
 

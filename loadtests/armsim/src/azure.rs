@@ -1,4 +1,4 @@
-//! The resources there are and the operations on them.
+//! The simulated resources and the operations on them.
 //!
 //! Kept true here: a resource never outlives its group or parent; an operation ends once, and has an effect only on the
 //! life of the resource that it began with.
@@ -60,7 +60,7 @@ enum Event {
     End(Arc<str>),
     /// A resource goes because its group goes.
     Vanish { key: String, life: u64 },
-    /// Nobody will ask for an operation any more.
+    /// The record of an operation expires.
     Forget(Arc<str>),
 }
 
@@ -223,7 +223,7 @@ impl Azure {
         }
     }
 
-    /// Moves the end of an operation; `None` holds it. False if there is no such running operation.
+    /// Moves the end of an operation; `None` holds it. False if no such operation runs.
     pub(crate) fn reschedule(&mut self, id: &str, due: Option<SimTime>, fail: Option<(String, String)>) -> bool {
         let Some(operation) =
             self.operations.get_mut(&id.to_ascii_lowercase()).filter(|operation| operation.is_running())

@@ -1,4 +1,4 @@
-//! ARM's token buckets: how many calls may still be made, and what a call beyond them is told.
+//! ARM's token buckets: how many calls may still be made, and how a call beyond them is refused.
 //!
 //! Kept true here: a call that is refused costs nothing, and no call passes before the wait that the first refusal announced is over.
 
@@ -23,7 +23,7 @@ impl Rate {
     }
 }
 
-/// The longest wait that a refused caller is told, however often it calls too early.
+/// The longest wait that a refusal states, however often it calls too early.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// A bucket and its level.

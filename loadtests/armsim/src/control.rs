@@ -34,7 +34,7 @@ pub enum Error {
     /// A glob cannot be read.
     #[error("failed to read a rule or filter")]
     Fault(#[from] fault::Error),
-    /// There is no such thing.
+    /// It does not exist.
     #[error("{what} {name:?} was not found")]
     NotFound {
         /// What was looked for.
@@ -43,9 +43,9 @@ pub enum Error {
         name: String,
     },
     /// A number of seconds is out of bounds.
-    #[error("{0} is no number of seconds between 0 and a billion")]
+    #[error("{0} is not a number of seconds between 0 and a billion")]
     Seconds(f64),
-    /// A text is no id.
+    /// A text is not an id.
     #[error("failed to read an id")]
     Id(#[from] flotilla_crds::arm_id::Error),
 }

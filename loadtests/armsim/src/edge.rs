@@ -162,7 +162,7 @@ async fn read(request: Request<HttpBody>) -> Result<Call, Refusal> {
         )
     })?;
     let decoded = percent_encoding::percent_decode_str(parts.uri.path()).decode_utf8();
-    let path = decoded.map_err(|_| Refusal::gateway(400, "InvalidUri", "The path of the request is no UTF-8."))?;
+    let path = decoded.map_err(|_| Refusal::gateway(400, "InvalidUri", "The path of the request is not UTF-8."))?;
     let path = if path.len() > 1 { path.trim_end_matches('/') } else { &path };
     let query = parts.uri.query().map(pairs).unwrap_or_default();
     let body = if body.is_end_stream() {
@@ -195,7 +195,7 @@ fn response(answer: Answer) -> Response<HttpBody> {
         Body::Text(text) => (Some("text/plain; charset=utf-8"), HttpBody::from(text)),
     };
     let mut response = Response::new(body);
-    // A rule may ask for any number; one that is no status is sent as 500.
+    // A rule may ask for any number; one that is not a status is sent as 500.
     *response.status_mut() = answer.status.try_into().unwrap_or(axum::http::StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     if let Some(kind) = kind {

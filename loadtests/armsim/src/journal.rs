@@ -117,7 +117,7 @@ pub struct Entry {
     /// The rule that made it go wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<Text>,
-    /// The operation that it began or looked at.
+    /// The operation that it began or showed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<Text>,
     /// From its arrival to its answer.

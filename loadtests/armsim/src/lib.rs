@@ -74,7 +74,7 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// There is no place for the authority's certificate.
+    /// The directory for the authority's certificate cannot be created.
     #[error("failed to make a directory for the certificate")]
     Directory(#[source] std::io::Error),
     /// The certificates cannot be made.

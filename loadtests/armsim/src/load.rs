@@ -15,7 +15,7 @@ use super::{Armsim, Control, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, DEMO_SUBSCRIPTI
 /// How much load.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
-    /// Resources that are there before.
+    /// Resources that exist at the start.
     pub resources: usize,
     /// Clients, each with a connection of its own.
     pub clients: usize,

@@ -150,7 +150,7 @@ impl Operation {
         format!("{base}{path}?api-version={}{flags}&t={ticks}&c=c0a51a7e0&s={s}&h={h}", self.api_version)
     }
 
-    /// What a poll shows. `resource` is the body of the target, if it is there.
+    /// What a poll shows. `resource` is the body of the target, if it exists.
     pub(crate) fn poll(&self, call: &Call, resource: Option<Arc<Value>>, at: &Moment<'_>) -> Result<Answer, Refusal> {
         let (s, h) = self.signature(call.query("t").unwrap_or_default());
         if call.query("s") != Some(&s) || call.query("h") != Some(&h) {

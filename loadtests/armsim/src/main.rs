@@ -39,7 +39,7 @@ struct Arguments {
     /// Measure how many calls one core answers, print the figures as JSON, and end.
     #[arg(long)]
     self_load: bool,
-    /// With --self-load: resources that are there before.
+    /// With --self-load: resources that exist at the start.
     #[arg(long, default_value_t = 10_000)]
     resources: usize,
     /// With --self-load: clients that call at once.

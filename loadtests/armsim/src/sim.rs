@@ -256,7 +256,7 @@ fn token_tenant(call: &Call) -> Option<String> {
     (call.method == Method::Post && !tenant.contains('/')).then(|| tenant.to_owned())
 }
 
-/// The fields of a form; none if the body is no form.
+/// The fields of a form; none if the body is not a form.
 fn form(call: &Call) -> Vec<(String, String)> {
     let is_form =
         call.headers.content_type.as_deref().is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded"));

@@ -10,7 +10,7 @@ use rcgen::{
 };
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// Why there is no certificate.
+/// Why a certificate cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A certificate cannot be made.

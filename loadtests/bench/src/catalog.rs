@@ -76,7 +76,7 @@ fn times(catalog: &Catalog, entry: &KindEntry) -> Result<Vec<f64>> {
 
 /// KiB that one value takes.
 fn memory<T>(make: impl Fn() -> Result<T>) -> Result<f64> {
-    // What the first ones leave behind in the allocator is no part of the others.
+    // What the first ones leave behind in the allocator does not count for the others.
     black_box((make()?, make()?));
     let before = usage::memory(process::id())?.anonymous;
     let copies: Vec<T> = (0..COPIES).map(|_| make()).collect::<Result<_>>()?;

@@ -1,7 +1,7 @@
 //! What kinds cost the API server: CPU and time of their installation, and its memory, idle and with every kind read once.
 //!
 //! The heap is what is live after a garbage collection, as the server's own profile tells. Reading a kind makes the server build
-//! what it serves the kind with; that stays, so this is what a cluster comes to in which somebody has looked at everything.
+//! what it serves the kind with; that stays, so this is what a cluster comes to in which every kind was read once.
 
 use std::fs;
 use std::path::Path;
@@ -154,7 +154,7 @@ impl InstallationOnly {
     /// What the API server's heap holds after a collection, and what is resident; in MB.
     async fn memory(&self) -> Result<(f64, f64)> {
         let client = self.control_plane.client();
-        // Finalizers and pools let go of what they hold in the collection after.
+        // Finalizers and pools release what they hold in the collection after.
         let mut text = String::new();
         for _ in 0..2 {
             let request = Request::get("/debug/pprof/heap?gc=1&debug=1").body(Vec::new())?;

@@ -34,10 +34,10 @@ pub(super) fn measure(runs: usize, say: &impl Fn(&str)) -> Result<[Figure; 1]> {
         let started = Instant::now();
         let output = command.output().context("failed to start flotilla plan")?;
         seconds.push(started.elapsed().as_secs_f64());
-        // Some of the recorded cases are there to be refused.
+        // Some of the recorded cases must be refused.
         let planned = matches!(output.status.code(), Some(0 | 1));
         ensure!(planned, "flotilla plan: {}", String::from_utf8_lossy(&output.stderr));
-        let requests: Vec<Value> = serde_json::from_slice(&output.stdout).context("the plan is no list")?;
+        let requests: Vec<Value> = serde_json::from_slice(&output.stdout).context("the plan is not a list")?;
         ensure!(requests.len() >= files.len(), "only {} requests", requests.len());
     }
     let figure = Figure::new(format!("`flotilla plan` of {what} in one process"), "s", seconds);

@@ -25,7 +25,7 @@ pub enum Situation {
     Poll,
     /// The resource was read after the PUT.
     Finish,
-    /// It is Ready, and nobody asks for anything.
+    /// It is Ready, and nothing changed.
     Steady,
     /// It is Ready, and was read again after a resync period.
     Resync,

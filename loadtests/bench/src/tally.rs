@@ -25,7 +25,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Watches a kind in all namespaces; returns when what is there was counted.
+    /// Watches a kind in all namespaces; returns once the existing objects are counted.
     pub(super) async fn start(client: Client, kind: ApiResource) -> Result<Self> {
         let api: Api<Seen> = Api::all_with(client.clone(), &kind);
         let events = watcher(api, watcher::Config::default()).boxed();
@@ -84,6 +84,6 @@ impl Tally {
                 return Ok(format!("{}: {says}", Named::of(&object)));
             }
         }
-        Ok("all that are there are Ready".to_owned())
+        Ok("all existing objects are Ready".to_owned())
     }
 }

@@ -74,20 +74,20 @@ pub async fn run(options: Options) -> Result<()> {
 async fn survive_worker_crash(stage: &mut Stage, manifests: &Manifests, report: &mut Report) -> Result<()> {
     let bar = progress::creations(manifests.objects().len());
     let victim = bar.until(stage.cluster(), manifests.objects(), READY_WITHIN, || stage.busiest_worker()).await?;
-    bar.note(&format!("SIGKILL to {} while {} operations of its run", victim.worker, victim.paths.len()));
+    bar.note(&format!("SIGKILL to {} while {} of its operations run", victim.worker, victim.paths.len()));
     let killed = stage.kill_now(&victim.worker)?;
     bar.watch(stage.cluster(), manifests.objects(), READY_WITHIN, progress::is_ready).await?;
     let take_over = stage.take_over_time(&victim, killed)?;
     stage.check_no_second_put(&victim)?;
     say(&format!(
-        "others finished its operations without a second PUT; the first one was looked at again after {:.1} s",
+        "other workers finished its operations without a second PUT; the first was polled again after {:.1} s",
         take_over.as_secs_f64()
     ));
     report.worker_take_over = Some(take_over);
     stage.start_worker(&victim.worker)
 }
 
-/// Kills the leader, changes things while nobody leads, and shows that they are carried out.
+/// Kills the leader, changes objects while no coordinator leads, and shows that Azure gets the changes.
 async fn survive_leader_crash(stage: &mut Stage, manifests: &Manifests, report: &mut Report) -> Result<()> {
     let leader = stage.leader().await?;
     headline(&format!("SIGKILL to the leader, {leader}; then a change in every namespace"));
@@ -100,7 +100,7 @@ async fn survive_leader_crash(stage: &mut Stage, manifests: &Manifests, report: 
     let done = killed.elapsed();
     let successor = stage.leader_other_than(&leader, TAKE_OVER_WITHIN).await?;
     say(&format!(
-        "{} changes were in Azure after {:.1} s; {successor} leads after {:.1} s",
+        "{} changes were in Azure after {:.1} s; {successor} became leader after {:.1} s",
         groups.len(),
         done.as_secs_f64(),
         killed.elapsed().as_secs_f64()

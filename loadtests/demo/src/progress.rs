@@ -68,7 +68,7 @@ impl Progress {
             if Instant::now() > deadline {
                 bail!("no worker had operations under way within {within:?}");
             }
-            self.show(&look(cluster, objects).await?, is_ready);
+            self.show(&read(cluster, objects).await?, is_ready);
             sleep(POLL).await;
         }
     }
@@ -83,7 +83,7 @@ impl Progress {
     ) -> Result<()> {
         let deadline = Instant::now() + within;
         loop {
-            let found = look(cluster, objects).await?;
+            let found = read(cluster, objects).await?;
             self.show(&found, done);
             let missing: Vec<_> = objects.iter().zip(&found).filter(|(_, found)| !done(found.as_ref())).collect();
             if missing.is_empty() {
@@ -112,12 +112,12 @@ impl Progress {
     }
 }
 
-async fn look(cluster: &Cluster, objects: &[DynamicObject]) -> Result<Vec<Option<DynamicObject>>> {
+async fn read(cluster: &Cluster, objects: &[DynamicObject]) -> Result<Vec<Option<DynamicObject>>> {
     try_join_all(objects.iter().map(|object| cluster.get(object))).await
 }
 
 fn reason(object: &DynamicObject) -> String {
-    Ready::of(object).map_or_else(|| "not looked at yet".to_owned(), |ready| ready.reason)
+    Ready::of(object).map_or_else(|| "not reconciled yet".to_owned(), |ready| ready.reason)
 }
 
 fn why(object: Option<&DynamicObject>) -> String {

@@ -46,7 +46,7 @@ pub(super) struct Victim {
     operations: BTreeSet<String>,
 }
 
-/// When somebody was killed, on both clocks.
+/// When a member was killed, on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Killed {
     at: Instant,
@@ -111,7 +111,7 @@ impl Stage {
     }
 
     pub(super) async fn leader(&self) -> Result<String> {
-        self.fleet.leader().await?.context("nobody leads")
+        self.fleet.leader().await?.context("no coordinator leads")
     }
 
     pub(super) async fn leader_other_than(&mut self, former: &str, within: Duration) -> Result<String> {
@@ -140,7 +140,7 @@ impl Stage {
             .filter(|operation| operation.progress == Progress::InProgress)
             .map(|operation| (operation.id, operation.target))
             .collect();
-        // Whoever called last about an operation has it: shards move while the fleet finds its balance.
+        // The worker that called last about an operation follows it: shards move while the fleet finds its balance.
         let mut owners: BTreeMap<String, String> = BTreeMap::new();
         for call in self.azure.calls() {
             let Some(operation) = call.operation.as_deref().filter(|id| running.contains_key(*id)) else { continue };
@@ -160,14 +160,14 @@ impl Stage {
             .filter(|victim| victim.paths.len() >= OPERATIONS_WORTH_A_CRASH)
     }
 
-    /// From the kill until another worker first looked at one of the victim's operations.
+    /// From the kill until another worker first polled one of the victim's operations.
     pub(super) fn take_over_time(&self, victim: &Victim, killed: Killed) -> Result<Duration> {
         let first = self.azure.calls().into_iter().find(|call| {
             call.time > killed.time
                 && call.operation.as_deref().is_some_and(|operation| victim.operations.contains(operation))
                 && worker_of(&call.user_agent).is_some_and(|worker| worker != victim.worker)
         });
-        let first = first.context("no other worker ever looked at an operation of the killed worker")?;
+        let first = first.context("no other worker ever polled an operation of the killed worker")?;
         Ok(Duration::try_from(first.time.duration_since(killed.time))?)
     }
 
@@ -193,7 +193,7 @@ impl Stage {
             bail!("{} resources are left in Azure, {} among them", left.len(), first.id);
         }
         let summary = self.azure.summary(&JournalFilter::default())?;
-        ensure!(summary.calls > 0, "nothing ever called Azure");
+        ensure!(summary.calls > 0, "no call ever reached Azure");
         Ok(())
     }
 
@@ -208,7 +208,7 @@ impl Stage {
         for (name, address) in self.fleet.metrics() {
             say(&format!("metrics of {name}: http://{address}/metrics"));
         }
-        say(&format!("what Azure was asked: {}/_sim/journal", self.azure.admin_url()));
+        say(&format!("calls to Azure: {}/_sim/journal", self.azure.admin_url()));
         say(&format!("logs: {}", self.directory.path().display()));
         tokio::signal::ctrl_c().await?;
         prometheus.stop().await?;

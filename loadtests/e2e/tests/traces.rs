@@ -1,4 +1,4 @@
-//! What a member sends to an OTLP collector: one trace for each look at an object, down to the calls to ARM.
+//! What a member sends to an OTLP collector: one trace for each reconcile of an object, down to the calls to ARM.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -69,7 +69,7 @@ async fn collect() -> Result<(String, Spans)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_look_at_an_object_is_one_trace_with_its_calls_to_arm() -> Result<()> {
+async fn a_reconcile_is_one_trace_with_its_calls_to_arm() -> Result<()> {
     let (endpoint, spans) = collect().await?;
     let control_plane = ControlPlane::shared().await;
     let azure =
@@ -95,26 +95,30 @@ async fn a_look_at_an_object_is_one_trace_with_its_calls_to_arm() -> Result<()> 
     fleet.stop().await?;
 
     let spans = spans.lock().expect("no handler panics");
-    let spans = spans.get("flotilla-worker").with_context(|| format!("from workers came none: {:?}", spans.keys()))?;
-    let looks_at = |span: &Span| {
+    let spans = spans.get("flotilla-worker").with_context(|| format!("no spans from workers: {:?}", spans.keys()))?;
+    let reconciles_group = |span: &Span| {
         span.name == "reconcile" && text(&span.attributes, "object").is_some_and(|o| o.contains("traced"))
     };
-    let looks: Vec<&Span> = spans.iter().filter(|span| looks_at(span)).collect();
+    let reconciles: Vec<&Span> = spans.iter().filter(|span| reconciles_group(span)).collect();
     ensure!(
-        !looks.is_empty(),
-        "there is no look at the group: {:?}",
+        !reconciles.is_empty(),
+        "no reconcile of the group: {:?}",
         spans.iter().map(|s| &s.name).collect::<Vec<_>>()
     );
     for key in ["key", "epoch"] {
-        ensure!(text(&looks[0].attributes, key).is_some(), "a look does not say its {key}: {:?}", looks[0].attributes);
+        ensure!(
+            text(&reconciles[0].attributes, key).is_some(),
+            "a reconcile does not say its {key}: {:?}",
+            reconciles[0].attributes
+        );
     }
     let put = spans.iter().find(|span| text(&span.attributes, "http.request.method").as_deref() == Some("PUT"));
-    let put = put.context("there is no PUT")?;
-    ensure!(looks.iter().any(|look| look.trace_id == put.trace_id), "the PUT is in another trace");
+    let put = put.context("no PUT was traced")?;
+    ensure!(reconciles.iter().any(|reconcile| reconcile.trace_id == put.trace_id), "the PUT is in another trace");
     for key in ["azure.correlation_id", "azure.resource_type", "http.response.status_code"] {
         ensure!(text(&put.attributes, key).is_some(), "the PUT does not say its {key}: {:?}", put.attributes);
     }
     let secret = flotilla_armsim::DEMO_CLIENT_SECRET;
-    ensure!(!spans.iter().any(|span| format!("{span:?}").contains(secret)), "a span tells the client secret");
+    ensure!(!spans.iter().any(|span| format!("{span:?}").contains(secret)), "a span contains the client secret");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What tests and the demo do with a cluster: apply manifests, look at conditions, wait and say what is missing.
+//! What tests and the demo do with a cluster: apply manifests, read conditions, wait and say what is missing.
 
 mod discovery;
 mod manifest;
@@ -78,7 +78,7 @@ impl Cluster {
     }
 
     /// The object's Ready condition.
-    pub async fn ready(&self, object: &DynamicObject) -> Result<Option<Ready>> {
+    async fn ready(&self, object: &DynamicObject) -> Result<Option<Ready>> {
         Ok(self.get(object).await?.as_ref().and_then(Ready::of))
     }
 
@@ -128,7 +128,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until none of the objects is there any more.
+    /// Waits until none of the objects exists any more.
     pub async fn wait_gone(&self, objects: &[DynamicObject], within: Duration) -> Result<()> {
         self.wait("gone", objects, within, |object| object.is_none()).await
     }

@@ -42,7 +42,7 @@ const API_SERVER: &str = "kube-apiserver";
 /// How often a starting server is asked whether it is ready.
 const READY_POLL: Duration = Duration::from_millis(100);
 
-/// Another process may take a port between our look and the server's bind; then all is tried again.
+/// Another process may take a port between our check and the server's bind; then the start is repeated.
 const STARTS: usize = 3;
 
 /// A running etcd and kube-apiserver.
@@ -161,7 +161,7 @@ impl ControlPlane {
     }
 
     /// One JSON event per line for each answered request: verb, user agent, object and result.
-    pub fn audit_log_path(&self) -> PathBuf {
+    fn audit_log_path(&self) -> PathBuf {
         self.layout.audit_log()
     }
 
@@ -185,7 +185,7 @@ impl ControlPlane {
         self.api_server.lock().await.as_ref().map(Process::id)
     }
 
-    /// Makes a namespace that nobody else uses; its name starts with `prefix`.
+    /// Makes a namespace that no other test uses; its name starts with `prefix`.
     pub async fn namespace(&self, prefix: &str) -> Result<String, Error> {
         let metadata = ObjectMeta { generate_name: Some(format!("{prefix}-")), ..ObjectMeta::default() };
         let namespace = Namespace { metadata, ..Namespace::default() };
@@ -229,7 +229,7 @@ fn command(program: &Path, args: Vec<String>) -> Command {
     command
 }
 
-/// Ready is when the server says so and the namespace that every cluster has is there, which comes a moment later.
+/// Ready is when the server says so and the namespace that every cluster has exists, which comes a moment later.
 async fn probe(client: &Client) -> Result<(), kube::Error> {
     let request = http::Request::get("/readyz").body(Vec::new()).map_err(kube::Error::HttpError)?;
     client.request_text(request).await?;

@@ -1,6 +1,6 @@
 //! A fleet of real `flotilla` processes on this machine, against a local control plane and armsim.
 //!
-//! What it starts is the program that users run, so that a kill is a kill. Members are told everything by flags and
+//! What it starts is the program that users run, so that a kill is a kill. Members get all settings by flags and
 //! environment, as the Helm chart does it.
 
 mod member;
@@ -100,7 +100,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// An error with the end of the log if somebody has ended that nobody asked to.
+    /// An error with the end of the log if a member ended unasked.
     pub fn check_running(&mut self) -> Result<()> {
         for member in self.members.values_mut() {
             member.process.check_running()?;

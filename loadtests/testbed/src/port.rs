@@ -1,7 +1,7 @@
 //! Free loopback ports.
 //!
 //! They are taken from below the range that the kernel hands out for outgoing connections, so that a server that is
-//! restarted on its old port does not find it in use by somebody's connection.
+//! restarted on its old port does not find it in use by another connection.
 
 use std::net::TcpListener;
 

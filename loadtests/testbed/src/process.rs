@@ -38,7 +38,7 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// A process ended by itself.
+    /// A process ended unasked.
     #[error("{name} ended with {status}; its last words:\n{log}")]
     Exited {
         /// The process.
@@ -177,7 +177,7 @@ fn spawn_on_lasting_thread(mut command: Command) -> io::Result<Child> {
         let (sender, jobs) = channel::<Job>();
         thread::spawn(move || {
             for (mut command, answer) in jobs {
-                // The caller blocks until it has the answer, so there is always somebody to take it.
+                // The caller blocks until it has the answer, so the receiver always exists.
                 let _ = answer.send(command.spawn());
             }
         });
@@ -192,7 +192,7 @@ fn die_with_parent(command: &mut Command) {
     let parent = getpid();
     let set = move || {
         set_pdeathsig(Signal::SIGKILL)?;
-        // The parent may have died before the line above; then nobody will send that signal.
+        // The parent may have died before the line above; then that signal never comes.
         if getppid() == parent { Ok(()) } else { Err(Errno::ESRCH.into()) }
     };
     #[expect(unsafe_code, reason = "the parent-death signal can be set in the child only; two system calls, no memory")]

@@ -118,7 +118,7 @@ impl Prometheus {
         }
     }
 
-    /// Where people look at it.
+    /// The address of its web pages.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -166,7 +166,7 @@ impl Prometheus {
     }
 
     /// The end of its log.
-    pub fn log(&self) -> String {
+    fn log(&self) -> String {
         self.process.log_tail()
     }
 
@@ -196,7 +196,7 @@ pub async fn check_metrics(text: &str) -> Result<()> {
 }
 
 fn sample(series: Series) -> Result<Sample> {
-    let value = series.value.1.parse().with_context(|| format!("{} is no number", series.value.1))?;
+    let value = series.value.1.parse().with_context(|| format!("{} is not a number", series.value.1))?;
     Ok(Sample { labels: series.metric, value })
 }
 

@@ -54,7 +54,7 @@ impl Arm<'_> {
         Err(Refusal::gateway(400, "NoRegisteredProviderFound", message))
     }
 
-    /// Whether the resource group, the resource that is extended and the parent are there; for a write also whether the
+    /// Whether the resource group, the resource that is extended and the parent exist; for a write also whether the
     /// group stays.
     pub(super) fn check_scope(&self, id: &ArmId, method: Method) -> Result<(), Refusal> {
         if let Some(group) = self.group(id)? {
@@ -206,7 +206,7 @@ impl Arm<'_> {
         self.azure.running(self.azure.resource(&key)?)
     }
 
-    /// Whether the resources that a body refers to are there and provisioned.
+    /// Whether the resources that a body refers to exist and are provisioned.
     pub(super) fn check_needs(&self, id: &ArmId, body: &Value) -> Result<(), Refusal> {
         for need in &card::of(&id.resource_type()).needs {
             let Some(other) = need.paths.iter().find_map(|path| template::at(body, path)).and_then(Value::as_str)
@@ -279,8 +279,8 @@ pub(super) fn not_found(id: &ArmId) -> Refusal {
 /// A body as JSON.
 pub(super) fn json_body(call: &Call) -> Result<Value, Refusal> {
     let parsed = serde_json::from_slice(&call.body).map_err(|error| error.to_string());
-    let object =
-        parsed.and_then(|body: Value| if body.is_object() { Ok(body) } else { Err("it is no JSON object".to_owned()) });
+    let object = parsed
+        .and_then(|body: Value| if body.is_object() { Ok(body) } else { Err("it is not a JSON object".to_owned()) });
     object.map_err(|error| {
         Refusal::gateway(
             400,

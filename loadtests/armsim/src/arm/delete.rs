@@ -21,7 +21,7 @@ impl Arm<'_> {
         };
         self.check_etag(id, visit.call)?;
         let reply = &profile::of(&id.resource_type()).delete;
-        // A second DELETE is told of the operation that the first began.
+        // The answer to a second DELETE names the operation that the first began.
         if let Some(operation) = self.azure.running(resource).filter(|operation| operation.work == Work::Delete) {
             return Ok(operation.announce(Answer::empty(reply.status), self.base, visit.now));
         }

@@ -65,7 +65,7 @@ async fn next_leader_writes_nothing() {
     let end = installation.leader().lead(leader_log::next("Installed CRDs", all, lines_before, SERVED_WITHIN)).await;
     let took = started.elapsed();
 
-    println!("{all} unchanged CRDs looked at in {:.1} s", took.as_secs_f64());
+    println!("{all} unchanged CRDs checked in {:.1} s", took.as_secs_f64());
     assert_eq!((end.number("installed"), end.number("written"), end.number("failed")), (all, 0, 0));
     let installed = ["customresourcedefinitions", "validatingadmissionpolicies", "validatingadmissionpolicybindings"];
     // Another test asks whether the server would take CRDs that are not installed.

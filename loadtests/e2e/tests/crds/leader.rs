@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::leader_log;
 
-/// What it is told, and where.
+/// Its settings, and its API server.
 #[derive(Clone, Copy)]
 pub(crate) struct Leader<'a> {
     /// The cluster.

@@ -1,4 +1,4 @@
-//! What coordinators of this process tell their users: their log lines.
+//! The log lines of the coordinators of this process.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -39,7 +39,7 @@ pub(crate) async fn next(message: &str, of: usize, before: usize, within: Durati
         if let Some(line) = lines(message, of).get(before) {
             return line.clone();
         }
-        assert!(Instant::now() < deadline, "no coordinator told: {message}");
+        assert!(Instant::now() < deadline, "no coordinator logged: {message}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -54,12 +54,12 @@ async fn look(api: &Api, kind: &Kind, version: &str, other: &str) -> Result<usiz
     let spec = maximal::spec(&kind.own_spec_schema(other).unwrap(), 0);
     let objections = judge::objections(&kind.own_spec_schema(version).unwrap(), &spec);
     let about = format!("{} {version} given {other}", kind.name());
-    match api.would_create(Target { kind, version, name: "told" }, &spec).await {
+    match api.would_create(Target { kind, version, name: "rules" }, &spec).await {
         Ok(_) if objections.is_empty() => Ok(0),
         Ok(_) => Err(format!("{about}: took {objections:?}")),
         Err(refused) if objections.is_empty() => Err(format!("{about}: {refused}")),
         Err(refused) => {
-            // Rules on fields that a version lacks are looked at once the rest of the spec is right.
+            // Rules on fields that a version lacks are checked once the rest of the spec is right.
             let first = |why: Why| objections.iter().filter(move |objection| objection.why == why);
             let stated = if objections.iter().all(|o| o.why == Why::Unknown) { Why::Unknown } else { Why::Value };
             // Of something in a list the message names the list, and how many are named has a limit.

@@ -1,4 +1,4 @@
-//! Objects that are none of ARM's say that nothing is done about them, and are let go only where their policy says so.
+//! Objects that are none of ARM's say that nothing is done about them, and are released only where their policy says so.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -158,16 +158,16 @@ impl Sandbox {
         Ok(self.testbed.azure.add_fault(rule)?)
     }
 
-    /// Waits until `look` finds something; on timeout says what was looked for.
+    /// Waits until `find` finds something; on timeout says what was missing.
     pub(crate) async fn until<T>(
         &self,
         what: &str,
         within: Duration,
-        mut look: impl FnMut() -> Result<Option<T>>,
+        mut find: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
         let deadline = Instant::now() + within;
         loop {
-            if let Some(found) = look()? {
+            if let Some(found) = find()? {
                 return Ok(found);
             }
             if Instant::now() > deadline {

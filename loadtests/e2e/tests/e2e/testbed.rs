@@ -20,7 +20,7 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell, RwLock};
 
 /// How fast armsim's time runs: a resource group is deleted in 1 s.
 pub(crate) const TIME_SCALE: f64 = 30.0;
-/// Unchanged objects are looked at this often, a quarter more or less.
+/// Unchanged objects are reconciled this often, a quarter more or less.
 pub(crate) const SYNC_PERIOD: Duration = Duration::from_secs(4);
 
 const COORDINATORS: [&str; 2] = ["coordinator-0", "coordinator-1"];
@@ -143,7 +143,7 @@ impl Testbed {
         self.fleet.lock().await
     }
 
-    /// Starts everybody who is missing.
+    /// Starts every member that is missing.
     async fn mend(&self) -> Result<()> {
         let mut fleet = self.fleet.lock().await;
         for (role, names) in [(Role::Coordinator, &COORDINATORS[..]), (Role::Worker, &WORKERS[..])] {

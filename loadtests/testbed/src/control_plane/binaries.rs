@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn versions_are_read_from_the_go_modules() {
         for version in [kubernetes_version(), etcd_version()] {
-            assert!(version.starts_with('v') && version.split('.').count() == 3, "{version} is no release");
+            assert!(version.starts_with('v') && version.split('.').count() == 3, "{version} is not a release");
         }
         assert_eq!(pinned("require (\n\ta/b v1.2.3\n\ta/b/c v4.5.6\n)", "a/b/c"), "v4.5.6");
         assert_eq!(pinned("require a/b v1.2.3", "a/b"), "v1.2.3");

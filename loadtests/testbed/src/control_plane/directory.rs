@@ -1,7 +1,7 @@
 //! The temporary directory of one control plane, and the removal of those whose process was killed.
 //!
 //! Each directory holds a lock file that its owner keeps locked. The kernel lets go of the lock when the owner ends,
-//! so a directory whose lock can be had belongs to nobody, and the next start removes it.
+//! so a directory whose lock can be had has no owner, and the next start removes it.
 
 use std::env;
 use std::fs::{self, File};
@@ -30,7 +30,7 @@ impl Directory {
     }
 
     fn inside(parent: &Path) -> io::Result<Self> {
-        // Locked before it gets a name that a sweep looks at.
+        // Locked before it gets a name that a sweep considers.
         let hidden = tempfile::Builder::new().prefix(&format!(".{PREFIX}")).tempdir_in(parent)?;
         let owner = File::create(hidden.path().join(LOCK))?;
         owner.lock()?;
@@ -55,7 +55,7 @@ impl Drop for Directory {
     }
 }
 
-/// Best effort: what cannot be removed today is tried again at the next start.
+/// Best effort: the next start retries what cannot be removed now.
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {

@@ -42,7 +42,7 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// A server could not be started or stopped, or ended by itself.
+    /// A server could not be started or stopped, or ended unasked.
     #[error(transparent)]
     Process(#[from] process::Error),
 
@@ -67,7 +67,7 @@ pub enum Error {
         source: Box<kube::Error>,
     },
 
-    /// The audit log has a line that is no event.
+    /// The audit log has a line that is not an event.
     #[error("failed to read line {line} of the audit log")]
     Audit {
         /// The line, from 1.

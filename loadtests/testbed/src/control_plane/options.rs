@@ -16,7 +16,7 @@ pub struct Options {
     /// How long each server may take until it is ready. It takes 4 s on two idle cores; while both compile it takes
     /// many times that.
     pub ready_within: Duration,
-    /// How long each server may take to stop by itself before it is killed.
+    /// How long each server may take to stop before it is killed.
     pub stop_within: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What all members of a fleet are told.
+//! The settings that all members of a fleet share.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub struct Settings {
     pub namespace: String,
     /// Kinds to install.
     pub crd_pattern: String,
-    /// How often an unchanged object is looked at.
+    /// How often an unchanged object is reconciled.
     pub sync_period: Duration,
     /// Where each member's log goes.
     pub logs: PathBuf,
@@ -43,7 +43,7 @@ impl Settings {
     }
 
     /// The log of the member with this name.
-    pub fn log_path(&self, name: &str) -> PathBuf {
+    pub(super) fn log_path(&self, name: &str) -> PathBuf {
         self.logs.join(format!("{name}.log"))
     }
 }

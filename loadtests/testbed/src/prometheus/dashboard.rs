@@ -64,8 +64,9 @@ impl Dashboard {
     /// Reads a dashboard's JSON.
     pub fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
-        let whole: Value = serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))?;
-        let panels: Vec<Panel> = serde_json::from_value(whole["panels"].clone()).context("its panels are odd")?;
+        let whole: Value = serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
+        let panels: Vec<Panel> =
+            serde_json::from_value(whole["panels"].clone()).context("its panels have an unknown form")?;
         let mut queries = Vec::new();
         collect(&panels, &mut queries);
         for annotation in whole["annotations"]["list"].as_array().into_iter().flatten() {
@@ -114,7 +115,7 @@ impl Dashboard {
 }
 
 /// Where the shipped dashboard is in the tree.
-pub fn path() -> PathBuf {
+fn path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/grafana/flotilla-overview.json")
 }
 

@@ -92,7 +92,7 @@ fn copy_of_a_manifest_claims_its_own_resource_and_never_deletes_the_original() -
         let made = identities(&sandbox)?;
         ensure!(made == ["copy", "one", "two"], "Azure has {made:?}");
         delete(&sandbox, &copy).await?;
-        // Deleted before anybody looked at it, it has nothing but the copied claim.
+        // Deleted before its first reconcile, it has nothing but the copied claim.
         sandbox.apply(std::slice::from_ref(&copy)).await?;
         delete(&sandbox, &copy).await?;
         let left = identities(&sandbox)?;

@@ -103,9 +103,9 @@ fn drift_is_corrected_with_one_put() -> ExitCode {
         };
         sandbox.until("the stated tag in Azure again", WITHIN, || Ok((tag() == "quiet").then_some(()))).await?;
         let reads = sandbox.calls()?.len();
-        // Two more looks show that it is content.
-        let looks = || Ok((sandbox.calls()?.len() >= reads + 2).then_some(()));
-        sandbox.until("two more looks at the resource", WITHIN, looks).await?;
+        // Two more reads show that the fleet is content.
+        let more = || Ok((sandbox.calls()?.len() >= reads + 2).then_some(()));
+        sandbox.until("two more reads of the resource", WITHIN, more).await?;
         ensure!(puts()? == before + 1, "{} PUTs corrected the drift", puts()? - before);
         sandbox.clear(&objects).await
     })
