@@ -1,7 +1,9 @@
 //! "Did you mean": the known word that is nearest to an unknown one.
 
-/// So many candidates are looked at: in a longer list nobody is helped by waiting for the nearest.
+/// So many candidates are compared: in a longer list the nearest is not worth the wait.
 const MOST: usize = 1_000;
+/// A message lists so many values at most.
+pub(crate) const LISTED: usize = 10;
 
 /// The candidate that was probably meant, if one is near enough.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

@@ -6,7 +6,7 @@
 use flotilla_names::{APP, APP_LABEL, RESOURCE_ID};
 use serde_json::{Value, json};
 
-use crate::catalog::KindEntry;
+use crate::entry::KindEntry;
 
 /// The name of the policy and of its binding.
 pub const POLICY: &str = "flotilla.dev";

@@ -10,14 +10,18 @@
 //!
 //! Kept true here: the same kinds and nodes give the same bytes, and a file that is damaged is refused, never half read.
 
+mod nodes;
+
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::KindEntry;
+use crate::entry::KindEntry;
 use crate::graph::NodeId;
+
+pub(crate) use nodes::read_graph;
 
 /// Begins every catalog file; the digit is the format's version.
 pub const MAGIC: &[u8; 8] = b"FLOTCAT2";

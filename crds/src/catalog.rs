@@ -5,111 +5,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use serde::{Deserialize, Serialize};
-
-use crate::archive::{Archive, Error};
-use crate::graph::{Graph, Node, NodeId};
+use crate::archive::{self, Archive, Error};
+use crate::entry::KindEntry;
 use crate::kind::{Kind, Others};
-use crate::manager::Manager;
-use crate::pattern::Pattern;
+use crate::table;
 
 static EMBEDDED: &[u8] = include_bytes!("../data/catalog.bin");
+/// What the rules for kinds outside of ASO's set can't say; the importer reads the same table.
 static EXCEPTIONS: &str = include_str!("../data/further.tsv");
-
-/// What the index says about a kind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KindEntry {
-    /// The Kubernetes group, as in `storage.azure.com`.
-    pub group: String,
-    /// The kind.
-    pub kind: String,
-    /// The plural, lower case.
-    pub plural: String,
-    /// The ARM type, as Azure spells it; empty for a kind that is none of ARM's.
-    pub arm_type: String,
-    /// What its objects are resources of.
-    #[serde(default, skip_serializing_if = "Manager::is_arm")]
-    pub manager: Manager,
-    /// Served API versions, oldest first.
-    pub versions: Vec<VersionEntry>,
-    /// The API version whose `…storage` version objects are stored in.
-    pub hub: String,
-    /// What the operator can write to Secrets and config maps by name.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub exports: Vec<Export>,
-    /// How the PUT body treats collections that are not set.
-    #[serde(default, skip_serializing_if = "Payload::is_plain")]
-    pub payload: Payload,
-    /// Bits of ARM scopes at which it can be written, as in the type data: 1 tenant, 2 management group, 4 subscription, 8 resource group, 16 extension.
-    pub scopes: u32,
-    /// The group and kind of its owner, where that is a kind.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub owner: Option<(String, String)>,
-    /// Whether it is outside ASO's set, and so named by rule and guessed at where facts are missing.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub further: bool,
-    /// The block with its types.
-    pub block: u32,
-}
-
-/// A served version of a kind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VersionEntry {
-    /// The Kubernetes version, as in `v1api20230101`.
-    pub name: String,
-    /// The ARM api-version, as in `2023-01-01`; the version's own name where there is no ARM.
-    pub api_version: String,
-    /// The node of the body in the kind's block.
-    pub root: NodeId,
-}
-
-/// Something the operator can write to a Secret or a config map, named in `operatorSpec`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Export {
-    /// The field under `operatorSpec.secrets` or `operatorSpec.configMaps`.
-    pub name: String,
-    /// Whether it is a secret.
-    pub secret: bool,
-    /// Served versions that have it; empty means all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub versions: Vec<String>,
-    /// Where the value comes from: `status:path` or `action:path`.
-    pub source: String,
-}
-
-/// How collections that a spec does not set appear in the PUT body.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Payload {
-    /// Every collection that is not set is sent as null, because the service's PUT keeps what is not mentioned.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub nulls: bool,
-    /// Fields of the spec (dots, `[]` for items) whose empty or missing collection is sent as an empty one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub empty: Vec<String>,
-}
-
-impl Payload {
-    fn is_plain(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-impl KindEntry {
-    /// The version that objects are stored in.
-    pub fn storage_version(&self) -> String {
-        if self.manager.is_arm() { format!("{}storage", self.hub) } else { self.hub.clone() }
-    }
-
-    /// What its objects are resources of, for people: the ARM type, or what else keeps them.
-    pub fn belongs_to(&self) -> &str {
-        if self.manager.is_arm() { &self.arm_type } else { self.manager.noun() }
-    }
-
-    /// The CRD's name.
-    pub fn crd_name(&self) -> String {
-        format!("{}.{}", self.plural, self.group)
-    }
-}
+/// The rule of a line of it: no kind is made for these types.
+pub(crate) const LEAVE_OUT: &str = "leave-out";
 
 /// Every known kind.
 #[derive(Debug)]
@@ -184,10 +89,8 @@ impl Catalog {
 
     /// The types that the rules for kinds outside of ASO's set leave out, as patterns, each with the reason.
     pub fn left_out() -> impl Iterator<Item = (&'static str, &'static str)> {
-        let rows =
-            EXCEPTIONS.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect::<Vec<_>>());
-        rows.filter_map(|cells| match cells[..] {
-            [types, "leave-out", _, reason] => Some((types, reason)),
+        table::rows(EXCEPTIONS).filter_map(|(_, cells)| match cells[..] {
+            [types, LEAVE_OUT, _, reason] => Some((types, reason)),
             _ => None,
         })
     }
@@ -200,11 +103,6 @@ impl Catalog {
     /// Every kind: those of ASO's set, then the others, each by group and kind.
     pub fn kinds(&self) -> impl Iterator<Item = &KindEntry> + Clone {
         self.standard().chain(&self.further().entries)
-    }
-
-    /// The kinds that a pattern means.
-    pub fn matching<'a>(&'a self, pattern: &'a Pattern) -> impl Iterator<Item = &'a KindEntry> {
-        self.kinds().filter(|entry| pattern.matches(entry))
     }
 
     /// What the index says about a kind.
@@ -266,7 +164,7 @@ impl Catalog {
 
     fn load(&self, entry: &KindEntry) -> Result<Kind, Error> {
         let text = self.block(entry.block, if entry.further { 2 } else { 1 })?;
-        let (graph, roots) = read_graph(&text, entry.block, &entry.versions)?;
+        let (graph, roots) = archive::read_graph(&text, entry.block, &entry.versions)?;
         let others = Others::new(Arc::clone(&self.archive), entry);
         Ok(Kind::new(entry.clone(), Arc::new(graph), &roots, others))
     }
@@ -281,28 +179,4 @@ impl Catalog {
         *self.last_block.write().unwrap_or_else(PoisonError::into_inner) = Some(kept);
         Ok(text)
     }
-}
-
-/// The nodes that the kind's versions reach, renumbered, and the new ids of the roots.
-pub(crate) fn read_graph(text: &str, block: u32, versions: &[VersionEntry]) -> Result<(Graph, Vec<NodeId>), Error> {
-    let lines: Vec<&str> = text.lines().collect();
-    let mut ids: HashMap<NodeId, NodeId> = HashMap::new();
-    let mut order: Vec<NodeId> = Vec::new();
-    let mut intern = |old: NodeId, order: &mut Vec<NodeId>| {
-        *ids.entry(old).or_insert_with(|| {
-            order.push(old);
-            NodeId::try_from(order.len() - 1).unwrap_or(NodeId::MAX)
-        })
-    };
-    let roots: Vec<NodeId> = versions.iter().map(|v| intern(v.root, &mut order)).collect();
-    let mut nodes: Vec<Node> = Vec::new();
-    while nodes.len() < order.len() {
-        let old = order[nodes.len()];
-        let fail = |reason: String| Error::Node { node: old, block, reason };
-        let line = lines.get(old as usize).ok_or_else(|| fail("there is no such line".to_owned()))?;
-        let mut node = Node::from_line(line).map_err(|e| fail(e.to_string()))?;
-        node.for_each_child(|child| *child = intern(*child, &mut order));
-        nodes.push(node);
-    }
-    Ok((Graph::new(nodes), roots))
 }

@@ -8,6 +8,7 @@
 //! which nobody writes a spec, keeps whatever a spec has.
 
 mod describe;
+mod emit;
 mod rules;
 mod schema;
 mod spec;
@@ -56,9 +57,9 @@ impl Kind {
                 group: &entry.group,
                 versions: &having,
             };
-            let spec = schema::emit(&spec, &specs[i], Some(&advice));
+            let spec = emit::demanding(&spec, &specs[i], Some(&advice));
             // A status may have what another version's has, so nothing is refused in it.
-            let status = schema::emit(&status, &statuses[i], None);
+            let status = emit::demanding(&status, &statuses[i], None);
             let mut object = version_object(version.name(), version.name() == stored, &spec, &status);
             let whole = &mut object["schema"]["openAPIV3Schema"];
             if version.is_named_by_alternative() {
@@ -74,7 +75,7 @@ impl Kind {
             versions.push(object);
         }
         if !known.iter().any(|version| version.name() == stored) {
-            versions.push(version_object(&stored, true, &keeps_everything(), &schema::emit_plain(&status)));
+            versions.push(version_object(&stored, true, &keeps_everything(), &emit::plain(&status)));
         }
         // A category is a DNS label, so `network.frontdoor` loses its dot.
         let short = entry.group.strip_suffix(".azure.com").unwrap_or(&entry.group).replace('.', "");
@@ -104,12 +105,12 @@ impl Kind {
 
     /// The schema of a version's spec as that version alone would have it: what it accepts.
     pub fn own_spec_schema(&self, version: &str) -> Option<Value> {
-        self.version(version).map(|v| schema::emit_own(&spec::spec(v)))
+        self.version(version).map(|v| emit::own(&spec::spec(v)))
     }
 
     /// The schema of a version's status as that version alone would have it: what it writes.
     pub fn own_status_schema(&self, version: &str) -> Option<Value> {
-        self.version(version).map(|v| schema::emit_own(&spec::status(v)))
+        self.version(version).map(|v| emit::own(&spec::status(v)))
     }
 }
 

@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::archive;
-use crate::catalog::KindEntry;
+use crate::entry::KindEntry;
 
 pub use report::{Report, changes};
 
@@ -163,22 +163,19 @@ fn unique(entries: &[KindEntry], data: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The columns of a table's lines, with their numbers; `#` begins a comment line.
+/// The cells of a table's lines, with their numbers.
 fn table(path: &Path, columns: usize) -> Result<Vec<(usize, Vec<String>)>, Error> {
     let text = std::fs::read_to_string(path).map_err(|source| Error::File {
         action: "read",
         path: path.to_owned(),
         source,
     })?;
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
-    lines
-        .map(|(i, line)| {
-            let cells: Vec<String> = line.split('\t').map(|c| c.trim().to_owned()).collect();
-            if cells.len() == columns {
-                return Ok((i + 1, cells));
-            }
-            let rule = format!("expected {columns} columns separated by tabs, found {}", cells.len());
-            Err(Error::Line { path: path.to_owned(), line: i + 1, rule })
-        })
-        .collect()
+    let row = |(line, cells): (usize, Vec<&str>)| {
+        if cells.len() == columns {
+            return Ok((line, cells.into_iter().map(str::to_owned).collect()));
+        }
+        let rule = format!("expected {columns} columns separated by tabs, found {}", cells.len());
+        Err(Error::Line { path: path.to_owned(), line, rule })
+    };
+    crate::table::rows(&text).map(row).collect()
 }

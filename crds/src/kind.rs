@@ -3,15 +3,13 @@
 mod name;
 mod others;
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
 use crate::arm_id::ArmId;
-use crate::catalog::{Export, KindEntry, VersionEntry};
+use crate::entry::{Export, KindEntry, VersionEntry};
 use crate::graph::{Flags, Graph, Node, NodeId, Prop};
-use crate::pattern::Asked;
 use crate::shape::{self, Object};
 
 pub use name::{NameContext, NameError, NameRule};
@@ -80,27 +78,6 @@ pub enum OwnerError {
         /// The owner.
         owner: ArmId,
     },
-}
-
-/// An ARM type has no such api-version, as far as this catalog knows.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{arm_type} has no api-version {wanted} in this catalog; the newest are {newest}")]
-pub struct UnknownVersion {
-    /// The ARM type.
-    pub arm_type: String,
-    /// What was asked for.
-    pub wanted: String,
-    /// The newest that there are.
-    pub newest: String,
-}
-
-impl UnknownVersion {
-    fn new(kind: &Kind, wanted: &str) -> Self {
-        let served = kind.versions.iter().map(Version::api_version);
-        let all: BTreeSet<&str> = served.chain(kind.other_versions().map(|(_, api)| api)).collect();
-        let newest: Vec<&str> = all.into_iter().rev().take(5).collect();
-        Self { arm_type: kind.arm_type().to_owned(), wanted: wanted.to_owned(), newest: newest.join(", ") }
-    }
 }
 
 /// A kind with its types.
@@ -180,24 +157,6 @@ impl Kind {
     /// The version whose storage version objects are stored in.
     pub fn hub(&self) -> Option<&Version> {
         self.version(&self.entry.hub)
-    }
-
-    /// The names of the versions that a pattern asks for: all of an api-version, which may have two names, and always the hub, by which
-    /// objects of other kinds name their owner.
-    pub fn versions_asked(&self, asked: &Asked) -> Result<BTreeSet<&str>, UnknownVersion> {
-        let default = self.versions.iter().filter(|_| asked.default).map(Version::name);
-        let mut names: BTreeSet<&str> = default.chain(self.hub().map(Version::name)).collect();
-        for wanted in &asked.api_versions {
-            let mut found: Vec<&str> = self.versions.iter().filter(|v| v.api == *wanted).map(Version::name).collect();
-            if found.is_empty() {
-                found.extend(self.other_versions().filter(|(_, api)| api == wanted).map(|(name, _)| name));
-            }
-            if found.is_empty() {
-                return Err(UnknownVersion::new(self, wanted));
-            }
-            names.extend(found);
-        }
-        Ok(names)
     }
 
     /// What a resource of this kind belongs to.

@@ -4,11 +4,14 @@
 //! wildcards. ARM types reach every type of the provider. A part with a group reaches kinds outside of ASO's set in two cases: it names one without
 //! any wildcard, or its group, without a wildcard, is none of that set. So `*` and `network.azure.com/*` mean what they mean to ASO.
 
-use std::collections::BTreeSet;
+mod asked;
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::catalog::{Catalog, KindEntry};
+use crate::catalog::Catalog;
+use crate::entry::KindEntry;
+
+pub use asked::{Asked, UnknownVersion};
 
 /// A list of parts.
 #[derive(Clone, Debug, Default)]
@@ -30,15 +33,6 @@ enum Names {
     Kubernetes { further: bool },
     /// An ARM type, perhaps at an api-version.
     Arm { api_version: Option<String> },
-}
-
-/// The versions of a kind that a pattern asks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
-    /// Those that are served by default.
-    pub default: bool,
-    /// These, by api-version.
-    pub api_versions: BTreeSet<String>,
 }
 
 /// A pattern that can't be read.
@@ -66,6 +60,13 @@ pub enum Error {
         #[source]
         source: globset::Error,
     },
+}
+
+impl Catalog {
+    /// The kinds that a pattern means.
+    pub fn matching<'a>(&'a self, pattern: &'a Pattern) -> impl Iterator<Item = &'a KindEntry> {
+        self.kinds().filter(|entry| pattern.matches(entry))
+    }
 }
 
 impl Pattern {
@@ -154,6 +155,8 @@ fn has_wildcard(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn kinds(pattern: &str) -> Vec<String> {

@@ -11,12 +11,10 @@ use serde_json::{Map, Value};
 use super::manifest::Resource;
 use super::problem::{Place, Problem};
 use super::yaml::{Content, Entry, Node};
-use crate::suggest::{listed, nearest};
+use crate::suggest::{LISTED, listed, nearest};
 
 /// 2^63: the API server's whole numbers are smaller.
 const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
-/// So many values are listed in a message.
-pub(super) const LISTED: usize = 10;
 
 /// Checks specs. Schemas and patterns are made once.
 #[derive(Debug, Default)]

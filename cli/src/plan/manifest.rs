@@ -4,17 +4,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use flotilla_crds::{Catalog, Kind, Version};
+use flotilla_proto::names::RECONCILE_POLICY;
 use k8s_openapi::ByteString;
 use serde_json::Value;
 
-use super::check::LISTED;
 use super::input::Source;
 use super::metadata;
 use super::problem::{Place, Problem};
 use super::yaml::{self, Content, Node};
-use crate::suggest::{listed, nearest};
+use crate::suggest::{LISTED, listed, nearest};
 
-const POLICY: &str = "serviceoperator.azure.com/reconcile-policy";
 const TOP_LEVEL: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 /// An object that is a resource of Azure.
 #[derive(Clone, Debug)]
@@ -99,7 +98,7 @@ impl Manifests {
             }
         }
         for resource in &mut manifests.resources {
-            let own = resource.node.get("metadata").and_then(|m| m.get("annotations")?.get(POLICY)?.as_str());
+            let own = resource.node.get("metadata").and_then(|m| m.get("annotations")?.get(RECONCILE_POLICY)?.as_str());
             resource.policy = own.map(str::to_owned).or_else(|| manifests.policies.get(&resource.namespace).cloned());
         }
         for (i, r) in manifests.resources.iter().enumerate() {
@@ -219,7 +218,7 @@ impl Manifests {
             ("", "ConfigMap") => drop(self.config_maps.insert((own_namespace, name), texts(node.get("data")))),
             ("", "Namespace") => {
                 self.namespaces += 1;
-                if let Some(policy) = metadata.and_then(|m| m.get("annotations")?.get(POLICY)?.as_str()) {
+                if let Some(policy) = metadata.and_then(|m| m.get("annotations")?.get(RECONCILE_POLICY)?.as_str()) {
                     self.policies.insert(name, policy.to_owned());
                 }
             }

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::{ENVELOPE, FieldPath, Resolved, SecretValue, below};
-use crate::catalog::Payload;
+use crate::entry::Payload;
 use crate::kind::Version;
 use crate::shape::{Field, Object, Role, Shape};
 

@@ -11,7 +11,7 @@ use super::kinds::{Wanted, WantedVersion};
 use super::minimise::{Merged, minimise};
 use super::{Error, convert, facts, owners, raw, types};
 use crate::archive;
-use crate::catalog::{KindEntry, VersionEntry};
+use crate::entry::{KindEntry, VersionEntry};
 use crate::graph::{Node, NodeId};
 
 /// What a block is made from.

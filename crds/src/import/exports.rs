@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::raw::{File, Library, RawType, Ref};
 use super::{Error, table};
-use crate::catalog::KindEntry;
+use crate::entry::KindEntry;
 
 /// Fails with the first line whose action or path the types do not have.
 pub(super) fn check(data: &Path, kinds: &[KindEntry], library: &mut Library) -> Result<(), Error> {

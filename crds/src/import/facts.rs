@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Error, table};
-use crate::catalog::KindEntry;
+use crate::entry::KindEntry;
 
 /// Whose types are being converted.
 pub(super) struct About<'a> {

@@ -9,7 +9,8 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::kinds::WantedVersion;
 use super::{Error, table};
-use crate::catalog::{KindEntry, Payload};
+use crate::catalog::LEAVE_OUT;
+use crate::entry::{KindEntry, Payload};
 use crate::manager::Manager;
 use crate::names;
 
@@ -43,7 +44,7 @@ impl Exceptions {
             let [arm_type, rule, value, reason] = cells.try_into().unwrap_or_default();
             let fail = |rule: String| Error::Line { path: path.clone(), line, rule };
             let rule = match (rule.as_str(), value.as_str()) {
-                ("leave-out", "") => Rule::LeaveOut,
+                (LEAVE_OUT, "") => Rule::LeaveOut,
                 ("kind", kind) if !kind.is_empty() => Rule::Named(kind.to_owned()),
                 _ => return Err(fail("the rule is leave-out, without a value, or kind with a name".to_owned())),
             };

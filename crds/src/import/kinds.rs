@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Error, table};
-use crate::catalog::{Export, KindEntry, Payload};
+use crate::entry::{Export, KindEntry, Payload};
 use crate::manager::Manager;
 use crate::names;
 

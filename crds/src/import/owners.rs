@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::catalog::KindEntry;
+use crate::entry::KindEntry;
 
 /// Sets the owners of the kinds of one provider: the kind of the parent ARM type, or the resource group.
 pub(super) fn link(kinds: &mut [KindEntry]) {

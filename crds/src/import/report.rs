@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::archive;
-use crate::catalog::{Catalog, KindEntry};
+use crate::catalog::Catalog;
+use crate::entry::KindEntry;
 
 /// What is in a catalog, in numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 use std::sync::{Arc, OnceLock};
 
 use super::Version;
-use crate::archive::{Archive, Error, TIERS};
-use crate::catalog::{KindEntry, VersionEntry, read_graph};
+use crate::archive::{self, Archive, Error, TIERS};
+use crate::entry::{KindEntry, VersionEntry};
 use crate::graph::NodeId;
 use crate::names;
 
@@ -55,7 +55,7 @@ impl Others {
 
     fn load(&self, version: &VersionEntry) -> Result<Version, Error> {
         let text = self.archive.block(self.entry.block, TIERS)?;
-        let (graph, roots) = read_graph(&text, self.entry.block, std::slice::from_ref(version))?;
+        let (graph, roots) = archive::read_graph(&text, self.entry.block, std::slice::from_ref(version))?;
         Ok(Version::new(version, roots[0], Arc::new(graph), self.entry.clone()))
     }
 
