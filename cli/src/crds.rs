@@ -1,6 +1,6 @@
 //! `flotilla crds`: which kinds there are, their CRDs, manifests to start from, how a cluster's differ, and what the catalog costs.
 //!
-//! Kept true here: only `diff` talks to anybody, and it only reads.
+//! Kept true here: only `diff` talks to a cluster, and it only reads.
 
 mod compare;
 mod diff;
@@ -33,11 +33,11 @@ enum Command {
         #[command(flatten)]
         which: Which,
 
-        /// The types of Azure outside of ASO's set, instead of that set.
+        /// List the types outside of ASO's set instead of that set.
         #[arg(long, conflicts_with = "patterns")]
         further: bool,
 
-        /// Also the api-versions that are served only when a pattern names them.
+        /// Also list the api-versions that are served only when a pattern names them.
         #[arg(long)]
         all_versions: bool,
 
@@ -61,7 +61,7 @@ enum Command {
         #[arg(value_name = "KIND|PATTERN", required = true)]
         patterns: Vec<String>,
 
-        /// The version, as v1api20230101 or 2023-01-01; without it the newest that is no preview.
+        /// The version, as v1api20230101 or 2023-01-01; by default the newest that is not a preview.
         #[arg(long)]
         version: Option<String>,
 
@@ -78,7 +78,7 @@ enum Command {
         #[command(flatten)]
         which: Which,
 
-        /// End with 2 if something differs.
+        /// Exit with code 2 if something differs.
         #[arg(long)]
         exit_code: bool,
     },
@@ -170,7 +170,7 @@ pub fn reference(further: bool) -> Result<String> {
     let mut page = Vec::new();
     let listed = list::Listed::of(Catalog::embedded(), &[], further, false)?;
     list::print(&mut page, &listed, ListFormat::Markdown)?;
-    String::from_utf8(page).context("the page is no text")
+    String::from_utf8(page).context("the page is not UTF-8")
 }
 
 fn crd(catalog: &Catalog, Selected { entry, asked }: &Selected<'_>) -> Result<Value> {

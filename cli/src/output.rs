@@ -22,7 +22,7 @@ pub(crate) fn yaml(out: Out<'_>, value: &impl Serialize) -> Result<()> {
     if text.ends_with('\n') { Ok(()) } else { writeln!(out).context("failed to print") }
 }
 
-/// Runs `print` with the standard output. A reader that went away, as `head` does, is no error.
+/// Runs `print` with the standard output. It is not an error if the reader goes away, as `head` does.
 pub(crate) fn to_stdout<T: Default>(print: impl FnOnce(Out<'_>) -> Result<T>) -> Result<T> {
     let mut out = io::BufWriter::new(anstream::stdout().lock());
     let result = print(&mut out).and_then(|value| {
@@ -38,7 +38,7 @@ pub(crate) fn to_stdout<T: Default>(print: impl FnOnce(Out<'_>) -> Result<T>) ->
 /// Says why a tool failed, with all causes.
 pub(crate) fn failure(error: &anyhow::Error) {
     let style = AnsiColor::Red.on_default().bold();
-    // There is nobody left to tell if this fails too.
+    // If this fails too, there is no way left to report it.
     let _ = writeln!(anstream::stderr().lock(), "{style}error{style:#}: {error:#}");
 }
 

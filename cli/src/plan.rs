@@ -1,22 +1,22 @@
 //! `flotilla plan`: the requests to ARM that applying some manifests would cause.
 //!
-//! *Flow*: [`input`] reads texts, [`yaml`] their values with places, [`manifest`] the objects; [`check`] finds mistakes as the API server would;
-//! [`planner`] makes the requests, in the order that [`order`] gives; [`text`] prints them for people. With `--diff`, [`diff`] asks Azure between
+//! *Flow*: `input` reads texts, `yaml` their values with places, `manifest` the objects; `check` finds mistakes as the API server would;
+//! `planner` makes the requests, in the order that `order` gives; `text` prints them for people. With `--diff`, `diff` asks Azure between
 //! the steps.
 //!
 //! Kept true here: without `--diff` nothing leaves the machine. What can be planned is printed even if other objects have errors.
 
-pub mod check;
-pub mod diff;
+mod check;
+mod diff;
 mod exports;
-pub mod input;
-pub mod manifest;
+mod input;
+mod manifest;
 mod metadata;
-pub mod order;
-pub mod planner;
-pub mod problem;
+mod order;
+mod planner;
+mod problem;
 mod text;
-pub mod yaml;
+mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,15 +27,19 @@ use anyhow::Result;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use self::check::Checker;
 use self::diff::Change;
-use self::input::{LeftOver, Source};
-use self::manifest::Manifests;
-use self::planner::{Planner, Request};
-use self::problem::{Place, Problem, Severity};
+use self::input::LeftOver;
+use self::problem::{Place, Severity};
 use crate::names;
 use crate::output::{self, Out};
 use crate::settings::{Azure, Credential};
+
+pub use self::check::Checker;
+pub use self::input::{Source, left_over, substitute};
+pub use self::manifest::{Manifests, Resource};
+pub use self::planner::{Planner, Request};
+pub use self::problem::Problem;
+pub use self::yaml::parse;
 
 const NIL: &str = "00000000-0000-0000-0000-000000000000";
 
@@ -47,15 +51,15 @@ pub struct Args {
     #[arg(short, long = "filename", value_name = "FILE|DIR|-", required = true)]
     pub filenames: Vec<PathBuf>,
 
-    /// Read folders with all that is below them.
+    /// Read folders recursively.
     #[arg(short = 'R', long)]
     pub recursive: bool,
 
-    /// The namespace of objects that name none.
+    /// The namespace of objects that do not name one.
     #[arg(short, long, default_value = "default", value_parser = parse_namespace)]
     pub namespace: String,
 
-    /// Put VALUE where the manifests have ${NAME}; can be repeated.
+    /// Replace ${NAME} in the manifests with VALUE; can be repeated.
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = parse_variable)]
     pub variables: Vec<(String, String)>,
 
@@ -67,11 +71,11 @@ pub struct Args {
     #[arg(long)]
     pub diff: bool,
 
-    /// End with 2 if something would change.
+    /// Exit with code 2 if something would change.
     #[arg(long)]
     pub exit_code: bool,
 
-    /// Print the values of Secrets in texts for people too; JSON and YAML have them.
+    /// Show the values of Secrets in the text output; JSON and YAML always show them.
     #[arg(long)]
     pub show_secrets: bool,
 
@@ -106,7 +110,7 @@ pub struct Plan {
     pub problems: Vec<Problem>,
 }
 
-/// Plans without asking anybody.
+/// Plans without further input.
 pub fn plan(manifests: &Manifests, subscription: &str) -> Plan {
     let mut planner = Planner::new(manifests, subscription);
     let mut checker = Checker::default();
@@ -117,7 +121,7 @@ pub fn plan(manifests: &Manifests, subscription: &str) -> Plan {
     plan
 }
 
-/// The order of the resources; those that have none are told as errors.
+/// The order of the resources; those that have none are reported as errors.
 pub fn ordered(manifests: &Manifests, planner: &mut Planner<'_>, problems: &mut Vec<Problem>) -> Vec<usize> {
     let order = planner.order();
     let label = |index: usize| manifests.resources[index].label();
@@ -126,11 +130,11 @@ pub fn ordered(manifests: &Manifests, planner: &mut Planner<'_>, problems: &mut 
         let way: Vec<String> = ring.iter().map(|(node, edge)| format!("{} ({})", label(*node), edge.field)).collect();
         let message = format!("these wait for each other: {} → {}", way.join(" → "), label(*first));
         let problem = manifests.resources[*first].error(&edge.field, message);
-        problems.push(problem.help("name one of them by its armId, or take one reference out"));
+        problems.push(problem.help("name one of them by its armId, or remove one reference"));
     }
     for &index in &order.stuck {
         let resource = &manifests.resources[index];
-        let message = "it needs objects that wait for each other";
+        let message = "it depends on objects that wait for each other";
         problems.push(Problem::error(resource.place(""), message).of(resource.label()));
     }
     order.sequence
@@ -163,13 +167,13 @@ pub async fn run(args: Args) -> Result<ExitCode> {
             return false;
         };
         source.text = text;
-        problems.extend(left_over(source));
+        problems.extend(not_replaced(source));
         true
     });
     let manifests = Manifests::read(&sources, &args.namespace, &mut problems);
     if manifests.is_empty() && problems.is_empty() {
         let places = sources.iter().map(|s| Place { file: Arc::clone(&s.file), line: 0, column: 0 });
-        problems.extend(places.map(|place| Problem::error(place, "there is no object in it")));
+        problems.extend(places.map(|place| Problem::error(place, "the file contains no object")));
     }
     let mut plan = if args.diff {
         diff::plan(&manifests, &args.credential, &args.azure).await?
@@ -177,7 +181,7 @@ pub async fn run(args: Args) -> Result<ExitCode> {
         let plan = plan(&manifests, args.credential.subscription.as_deref().unwrap_or(NIL));
         if args.credential.subscription.is_none() && !plan.requests.is_empty() {
             let place = Place { file: "flotilla plan".into(), line: 0, column: 0 };
-            let message = "the nil UUID stands for the subscription";
+            let message = "the plan shows the nil UUID as the subscription";
             problems.push(Problem::error(place, message).note().help("set --subscription or AZURE_SUBSCRIPTION_ID"));
         }
         plan
@@ -221,7 +225,7 @@ pub fn to_value(plan: &Plan) -> Value {
     requests.collect()
 }
 
-fn left_over(source: &Source) -> Option<Problem> {
+fn not_replaced(source: &Source) -> Option<Problem> {
     let (what, line) = input::left_over(&source.text)?;
     let place = Place { file: source.file.clone(), line, column: 1 };
     let (what, help) = match what {
@@ -230,7 +234,7 @@ fn left_over(source: &Source) -> Option<Problem> {
             (format!("{{{{ {inner} }}}}"), "helm template … | flotilla plan -f - replaces it".to_owned())
         }
     };
-    Some(Problem::error(place, format!("{what} stays as it is")).note().help(help))
+    Some(Problem::error(place, format!("{what} is not replaced")).note().help(help))
 }
 
 fn parse_namespace(text: &str) -> Result<String, &'static str> {

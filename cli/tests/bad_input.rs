@@ -1,4 +1,4 @@
-//! Files that are no manifests, or hardly: each is told by file, line and field, in a line of its own and soon, and costs the others nothing.
+//! Files that are not valid manifests: each problem is reported with file, line and field on a line of its own, soon, and without harm to other files.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -36,9 +36,9 @@ fn what_is_wrong_is_told_with_file_line_and_field() {
         (group("  location", "\tlocation"), &["F:6:2: not valid YAML: tabs"]),
         (group("westus", "west\0us"), &["F:6:17: not valid YAML: unexpected character"]),
         (GROUP.replace('\n', "\r\n").replace("location", "loaction"), &["F:6:3: ResourceGroup/default/rg: spec.loaction: no such field"]),
-        (String::new(), &["F: there is no object in it"]),
-        ("# nothing\n---\n".to_owned(), &["F: there is no object in it"]),
-        (group("westus", "{{ .Values.place }}"), &["F:6:14: not valid YAML: a key must be a text; this is a template"]),
+        (String::new(), &["F: the file contains no object"]),
+        ("# nothing\n---\n".to_owned(), &["F: the file contains no object"]),
+        (group("westus", "{{ .Values.place }}"), &["F:6:14: not valid YAML: a key must be a string; this is a template"]),
         (format!("{{{{- if .Values.x }}}}\n{GROUP}{{{{- end }}}}\n"), &["F:1:3: not valid YAML: \"-\" is only valid inside a block; this is a template"]),
         (group("westus", "\"C:\\Users\\x\""), &["F:6:13: not valid YAML: while parsing a quoted scalar"]),
         ("{\"apiVersion\": \"v1\",\n \"kind\": ".to_owned(), &["F:1:1: not valid YAML"]),
@@ -47,8 +47,8 @@ fn what_is_wrong_is_told_with_file_line_and_field() {
             format!("{GROUP}---\na: [1,\n---\n{}---\nb: c: d\n---\n{}", group("rg", "b"), group("location", "x")),
             &["F:8:4: not valid YAML", "F:17:5: not valid YAML", "F:24:3: ResourceGroup/default/rg: spec.x: no such field"],
         ),
-        (format!("x: &x 1\n---\n{}", group("westus", "*x")), &["F:8:13: not valid YAML: this document has no such anchor", "F:1:1: apiVersion is missing"]),
-        (format!("{GROUP}spec: {{}}\n"), &["F:7:1: not valid YAML: the key spec is there twice"]),
+        (format!("x: &x 1\n---\n{}", group("westus", "*x")), &["F:8:13: not valid YAML: this document defines no such anchor", "F:1:1: apiVersion is missing"]),
+        (format!("{GROUP}spec: {{}}\n"), &["F:7:1: not valid YAML: the key spec appears twice"]),
         ("5\n---\ntrue\n---\n[]\n".to_owned(), &["F:1:1: a manifest must be a map", "F:3:1: a manifest must be a map", "F:5:1: a manifest must be a map"]),
         // The envelope.
         (group("resources.azure.com/v1api20200601", "5"), &["F:1:1: apiVersion: must be a string, not 5"]),
@@ -69,9 +69,9 @@ fn what_is_wrong_is_told_with_file_line_and_field() {
         // The spec.
         (group("\n  location: westus", " x"), &["F:5:7: ResourceGroup/default/rg: spec: must be a map, not the string \"x\""]),
         (group("westus", "123456789012345678901234567890"), &["F:6:13: ResourceGroup/default/rg: spec.location: must be a string, not 1"]),
-        (group("westus", "1e400"), &["F:6:13: not valid YAML: 1e400 is no number that JSON has"]),
+        (group("westus", "1e400"), &["F:6:13: not valid YAML: 1e400 is not a number that JSON can hold"]),
         (group("westus", "!!binary '%'"), &["F:6:22: not valid YAML: invalid !!binary"]),
-        (group("westus", "!!int west"), &["F:6:19: not valid YAML: the value is not what its tag says"]),
+        (group("westus", "!!int west"), &["F:6:19: not valid YAML: the value does not match its tag"]),
         (group("spec:", "spec:\n  <<: 5"), &["F:6:7: not valid YAML: << takes a map or a list of maps"]),
     ]
     .into_iter()
@@ -127,7 +127,7 @@ fn lists_json_streams_and_what_is_no_resource_are_read_as_kubectl_does() {
             1,
             "skipped CustomResourceDefinition",
         ),
-        (group("westus", "\"{{ .Values.place }}\""), 1, "note: -:6:1: {{ .Values.place }} stays as it is"),
+        (group("westus", "\"{{ .Values.place }}\""), 1, "note: -:6:1: {{ .Values.place }} is not replaced"),
         (group("spec:", "spec:\n  <<: {tags: {a: b}}"), 1, ""),
         (group("westus", "!!binary d2VzdHVz"), 1, ""),
     ] {

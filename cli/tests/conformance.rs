@@ -12,11 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use flotilla::plan::check::Checker;
-use flotilla::plan::input::Source;
-use flotilla::plan::manifest::Manifests;
-use flotilla::plan::planner::{Planner, Request};
-use flotilla::plan::{ordered, plan, step};
+use flotilla::plan::{Checker, Manifests, Planner, Request, Source, ordered, plan, step};
 use serde_json::Value;
 
 const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";

@@ -69,7 +69,7 @@ fn exit_codes_tell_what_happened() {
     let ran = flotilla(&["plan", "-f", "-"], GROUP);
     assert_eq!(
         ran.err,
-        "note: flotilla plan: the nil UUID stands for the subscription; set --subscription or AZURE_SUBSCRIPTION_ID\n"
+        "note: flotilla plan: the plan shows the nil UUID as the subscription; set --subscription or AZURE_SUBSCRIPTION_ID\n"
     );
 }
 
@@ -87,7 +87,7 @@ fn variables_are_put_in_and_missing_ones_told() {
     let ran = plan(&text, &["--var", "NAME=rg", "--var", "WHERE=west", "-o", "json"]);
     assert!(ran.out.contains("/resourceGroups/rg-west?"), "{}", ran.out);
     let ran = plan(&text, &["--var", "NAME=rg"]);
-    assert_eq!(ran.err, "note: -:4:1: ${WHERE} stays as it is; --var WHERE=… replaces it\n");
+    assert_eq!(ran.err, "note: -:4:1: ${WHERE} is not replaced; --var WHERE=… replaces it\n");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn folders_are_read_in_order_and_only_deep_when_asked() {
     assert_eq!(names(&["-R"]), ["a", "b", "c"]);
     let empty = tempfile::tempdir().unwrap();
     let ran = flotilla(&["plan", "-f", empty.path().to_str().unwrap()], "");
-    assert!(ran.err.contains("the folder holds no .yaml, .yml or .json file") && ran.code == Some(1), "{}", ran.err);
+    assert!(ran.err.contains("the folder contains no .yaml, .yml or .json file") && ran.code == Some(1), "{}", ran.err);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_policy_of_skip_only_reads() {
     assert_eq!((requests[0]["method"].as_str(), requests[0]["body"].is_null()), (Some("GET"), true));
 }
 
-/// Every mistake is told with its file, line and field, and what was probably meant.
+/// Every mistake is reported with its file, line and field, and what was probably meant.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn mistakes_are_told_where_they_are() {
@@ -272,7 +272,7 @@ fn objects_that_wait_for_each_other_are_named() {
         "these wait for each other: VirtualNetwork/default/a ({field}) → VirtualNetwork/default/b ({field}) → VirtualNetwork/default/a; name one of them"
     );
     assert!(ran.err.contains(&expected), "{}", ran.err);
-    let stuck = "VirtualNetworksVirtualNetworkPeering/default/a: it needs objects that wait for each other";
+    let stuck = "VirtualNetworksVirtualNetworkPeering/default/a: it depends on objects that wait for each other";
     assert!(ran.err.contains(stuck), "{}", ran.err);
     let requests: Vec<Value> = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((ran.code, requests.len()), (Some(1), 1));

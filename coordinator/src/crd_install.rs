@@ -32,7 +32,7 @@ mod versions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use flotilla_crds::{Catalog, KindEntry, Pattern, admission};
+use flotilla_crds::{Catalog, KindEntry, Pattern, admission_policies};
 use flotilla_proto::task::Process;
 use flotilla_proto::{kubernetes, names};
 use futures::{StreamExt, stream};
@@ -205,7 +205,7 @@ impl Installer {
     /// Installs the admission policies of these kinds.
     async fn policies(&self, wanted: &[&KindEntry]) -> Vec<(String, Result<Outcome, Error>)> {
         let mut results = Vec::new();
-        for policy in admission::policies(wanted.iter().copied()) {
+        for policy in admission_policies(wanted.iter().copied()) {
             let policy = hashed(policy);
             let name = policy["metadata"]["name"].as_str().unwrap_or_default();
             let kind = policy["kind"].as_str().unwrap_or_default();

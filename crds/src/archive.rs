@@ -4,7 +4,7 @@
 //! blocks. A
 //! block has three tiers: the served versions of the kinds of ASO's set, those of further kinds, and all other api-versions. Everything is zstd frames
 //! of JSON lines, the first two tiers packed with a dictionary that was trained on all of them, the third with the first two before it. A line's number, counted through the tiers from 0, is the id of its node; a tier names no node of a later one. The third
-//! tier begins with a line of its own, which is no node: its versions by ARM type.
+//! tier begins with a line of its own, which is not a node: its versions by ARM type.
 //!
 //! So a kind costs the unpacking of its provider's tiers up to its own, and the others' types cost nothing.
 //!
@@ -24,7 +24,7 @@ use crate::graph::NodeId;
 pub(crate) use nodes::read_graph;
 
 /// Begins every catalog file; the digit is the format's version.
-pub const MAGIC: &[u8; 8] = b"FLOTCAT2";
+pub(crate) const MAGIC: &[u8; 8] = b"FLOTCAT2";
 
 /// No block or index comes near this; a damaged length must not ask for more memory.
 const MAX_UNPACKED: u64 = 256 << 20;
@@ -49,10 +49,10 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// The index has a line that is no entry.
+    /// The index has a line that is not an entry.
     #[error("failed to read the catalog's index")]
     Index(#[source] serde_json::Error),
-    /// A node has no such line, or the line is no node.
+    /// A node's line does not exist, or is not a node.
     #[error("node {node} of block {block}: {reason}")]
     Node {
         /// Which node.

@@ -9,7 +9,7 @@ use std::hash::{Hash, Hasher};
 #[derive(Clone)]
 pub struct ArmId(String);
 
-/// A text that is no ARM id.
+/// A text that is not an ARM id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not an ARM id: {reason}")]
 pub struct Error {
@@ -33,7 +33,7 @@ impl ArmId {
         }
         // They would end the path of a URL or lead elsewhere in it.
         if segments.iter().any(|s| matches!(*s, "." | "..")) {
-            return Err(bad("a segment of dots is no name"));
+            return Err(bad("a segment of dots is not a name"));
         }
         if rest.contains(|c: char| matches!(c, '?' | '#' | '\\') || c.is_control()) {
             return Err(bad("it holds ?, #, \\ or a control character"));

@@ -1,7 +1,7 @@
 //! Between a custom resource and ARM: what a spec needs from elsewhere, the PUT body, the status, and what differs.
 //!
 //! *Flow*: `inputs` lists the references and the keys of Secrets and config maps that a spec names; the caller looks them up and puts what it found
-//! into `Resolved`; `put_body` then makes the body without asking anybody. `status` turns the answer of a GET around.
+//! into `Resolved`; `put_body` then makes the body without further input. `status` turns the answer of a GET around.
 //!
 //! Kept true here: an error names the field of the custom resource as its author wrote it; secrets are in no `Debug` and in no error.
 

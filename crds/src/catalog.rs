@@ -1,6 +1,6 @@
 //! The catalog: every kind that Flotilla knows, loaded one at a time.
 //!
-//! Kept true here: knowing that a kind exists costs an index entry; its types are unpacked when somebody first asks for the kind, and shared after that.
+//! Kept true here: knowing that a kind exists costs an index entry; its types are unpacked on the first request for the kind, and shared after that.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -22,7 +22,7 @@ pub struct Catalog {
     archive: Arc<Archive<'static>>,
     /// The kinds of ASO's set.
     standard: Section,
-    /// The others, whose index is read when somebody first asks beyond that set.
+    /// The others, whose index is read on the first request beyond that set.
     further: OnceLock<Section>,
     /// Unpacked blocks are kept only while several kinds of one provider load in a row.
     last_block: RwLock<Option<Unpacked>>,

@@ -5,7 +5,7 @@
 //! per property that it does not have. `docs/decisions/003` has the reasons.
 //!
 //! Kept true here: the structural part (types, properties, items) of all API versions of a kind is the same, bit for bit. The storage version, through
-//! which nobody writes a spec, keeps whatever a spec has.
+//! which no client writes a spec, keeps whatever a spec has.
 
 mod describe;
 mod emit;

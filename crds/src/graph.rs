@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 /// Index of a node in its graph.
-pub type NodeId = u32;
+pub(crate) type NodeId = u32;
 
 /// What is known about a property, as bits. The first five are Azure's own; the others are facts of ours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -186,7 +186,7 @@ pub enum Node {
 
 /// A line of the catalog that can't be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("catalog line is no node: {0}")]
+#[error("the catalog line is not a node: {0}")]
 pub struct BadLine(pub String);
 
 impl Node {

@@ -65,12 +65,12 @@ pub enum OwnerError {
         kind: String,
     },
     /// The kind has no owner, so there is nothing to place it under.
-    #[error("{kind} has an owner, but none is given")]
+    #[error("{kind} needs an owner, but spec.owner is not set")]
     Missing {
         /// The kind.
         kind: String,
     },
-    /// Types between the owner's and the kind's own have names that nobody gives.
+    /// Types between the owner's and the kind's own have names that the spec does not give.
     #[error("the ARM type {arm_type} is not directly below {owner}")]
     Gap {
         /// The kind's type.

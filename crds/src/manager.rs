@@ -1,4 +1,4 @@
-//! Who a kind's objects are brought to: most to ARM, a few to a database server or a directory.
+//! Which service manages the objects of a kind: for most it is ARM, for a few a database server or a directory.
 
 use serde::{Deserialize, Serialize};
 

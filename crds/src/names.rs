@@ -1,7 +1,7 @@
 //! Naming rules: Kubernetes names from ARM's.
 
 /// The Kubernetes version's ARM api-version: `v1api20230101preview` is `2023-01-01-preview`. None for other forms.
-pub fn api_version(version: &str) -> Option<String> {
+pub(crate) fn api_version(version: &str) -> Option<String> {
     let version = version.strip_suffix("storage").unwrap_or(version);
     let rest = version.strip_prefix("v1api").or_else(|| version.strip_prefix('v'))?;
     let (date, suffix) = rest.split_at_checked(8)?;
@@ -17,7 +17,7 @@ pub fn api_version(version: &str) -> Option<String> {
 }
 
 /// The name of a reference to the resource whose id ARM calls `name`.
-pub fn reference(name: &str, many: bool) -> String {
+pub(crate) fn reference(name: &str, many: bool) -> String {
     for suffix in ["Ids", "IDs", "ids"] {
         if let Some(stem) = name.strip_suffix(suffix) {
             return if stem.is_empty() { "references".to_owned() } else { format!("{stem}References") };
@@ -35,7 +35,7 @@ pub fn reference(name: &str, many: bool) -> String {
 }
 
 /// The name of a union's alternative: `OAuth2` is `oAuth2`, `AAD` is `aad`, `HDInsight` is `hdInsight`.
-pub fn alternative(value: &str) -> String {
+pub(crate) fn alternative(value: &str) -> String {
     let mut words = String::with_capacity(value.len());
     let mut upper = false;
     for c in value.chars() {
@@ -55,7 +55,7 @@ pub fn alternative(value: &str) -> String {
 }
 
 /// The plural of a kind, lower case.
-pub fn plural(kind: &str) -> String {
+pub(crate) fn plural(kind: &str) -> String {
     let lower = kind.to_ascii_lowercase();
     if lower.ends_with("redis") || lower.ends_with("settings") {
         return lower;
@@ -72,7 +72,7 @@ pub fn plural(kind: &str) -> String {
 }
 
 /// The kind for the segments of an ARM type below its provider: `automationAccounts/runbooks` is `AutomationAccountsRunbook`.
-pub fn kind(segments: &str) -> String {
+pub(crate) fn kind(segments: &str) -> String {
     let words: Vec<String> = segments.split('/').map(pascal).collect();
     match words.split_last() {
         Some((last, above)) => format!("{}{}", above.concat(), singular(last)),
@@ -110,13 +110,13 @@ fn singular(word: &str) -> String {
 }
 
 /// The Kubernetes version for an ARM api-version: `2023-01-01-preview` is `v20230101preview`.
-pub fn version(api_version: &str) -> String {
+pub(crate) fn version(api_version: &str) -> String {
     let compact: String = api_version.chars().filter(char::is_ascii_alphanumeric).collect();
     format!("v{}", compact.to_ascii_lowercase())
 }
 
 /// The Kubernetes group of an ARM provider.
-pub fn group(provider: &str) -> String {
+pub(crate) fn group(provider: &str) -> String {
     let lower = provider.to_ascii_lowercase();
     format!("{}.azure.com", lower.strip_prefix("microsoft.").unwrap_or(&lower))
 }

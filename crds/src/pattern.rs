@@ -1,4 +1,4 @@
-//! Which kinds somebody means: parts joined by `;`, compared without case.
+//! Which kinds a user means: parts joined by `;`, compared without case.
 //!
 //! A part is `group/Kind` with `*` and `?`, as in ASO's `crdPattern`, or an ARM type, as in `Microsoft.Automation/automationAccounts@2023-11-01`, also with
 //! wildcards. ARM types reach every type of the provider. A part with a group reaches kinds outside of ASO's set in two cases: it names one without
@@ -52,7 +52,7 @@ pub enum Error {
     )]
     OneType(String),
     /// A glob that does not parse.
-    #[error("pattern {pattern:?} is no glob")]
+    #[error("pattern {pattern:?} is not a valid glob")]
     Glob {
         /// The part.
         pattern: String,

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use flotilla_crds::import;
+use flotilla_crds::{ImportError, import};
 
 const TYPES: &str = "types/s/microsoft.a/2024-01-01/types.json";
 const KINDS: &str = "data/kinds.tsv";
@@ -33,7 +33,7 @@ fn object(name: &str, properties: &str) -> String {
 }
 
 /// Imports a folder with one good kind and the given files in place of its own.
-fn import(files: &[(&str, String)]) -> Result<String, String> {
+fn imported(files: &[(&str, String)]) -> Result<String, String> {
     let folder = tempfile::tempdir().unwrap();
     let good = [
         (
@@ -50,8 +50,8 @@ fn import(files: &[(&str, String)]) -> Result<String, String> {
     for (name, text) in good.iter().chain(files) {
         write(&folder.path().join(name), text).unwrap();
     }
-    let run = import::run(&folder.path().join("types"), &folder.path().join("data"), &[]);
-    let text = |error: import::Error| chain(&error).replace(&folder.path().display().to_string(), "");
+    let run = import(&folder.path().join("types"), &folder.path().join("data"), &[]);
+    let text = |error: ImportError| chain(&error).replace(&folder.path().display().to_string(), "");
     run.map(|imported| imported.report.to_string()).map_err(text)
 }
 
@@ -76,7 +76,7 @@ fn refused<'a>(file: &str, told: &str, cases: impl IntoIterator<Item = (String, 
     let mut wrong = String::new();
     for (text, expected) in cases {
         let expected = format!("/{file}{told}{expected}");
-        let got = import(&[(file, text)]);
+        let got = imported(&[(file, text)]);
         if !got.as_ref().is_err_and(|error| error.starts_with(&expected)) {
             writeln!(wrong, "expected {expected}\ngot      {got:?}").unwrap();
         }
@@ -87,7 +87,7 @@ fn refused<'a>(file: &str, told: &str, cases: impl IntoIterator<Item = (String, 
 #[test]
 fn the_good_ones_are_imported() {
     for files in [vec![], vec![(KINDS, KIND.replace('\n', "\r\n"))], vec![(TYPES, types(&object("B", "a:1 b:1")))]] {
-        assert!(import(&files).is_ok_and(|report| report.starts_with("1 kinds")), "{:?}", import(&files));
+        assert!(imported(&files).is_ok_and(|report| report.starts_with("1 kinds")), "{:?}", imported(&files));
     }
 }
 
@@ -107,10 +107,10 @@ fn what_is_no_list_of_types_is_refused() {
             (types(r#"{"name":"FooType"}"#), "missing field `$type`"),
             (
                 types(STRING).replace("#/1", "../x.json#/1"),
-                "\"../x.json#/1\" is no reference to a type of the same file",
+                "\"../x.json#/1\" is not a reference to a type of the same file",
             ),
-            (types(STRING).replace("#/1", "#/-1"), "\"#/-1\" is no reference"),
-            (types(&object("B", "a:1 a:1")), "\"a\" is there twice"),
+            (types(STRING).replace("#/1", "#/-1"), "\"#/-1\" is not a reference"),
+            (types(&object("B", "a:1 a:1")), "\"a\" appears twice"),
             (types(&object("B", "a:1").replace("\"flags\":0", "\"flags\":-1")), "invalid value: integer `-1`"),
         ],
     );
@@ -131,11 +131,11 @@ fn types_that_break_a_rule_are_refused() {
         [
             (types(STRING).replace("#/1", "#/99"), "it refers to type 99, and the file has 2"),
             (with(&list(7)), "it refers to type 7, and the file has 3"),
-            (types(STRING), "its body is no object"),
-            (types(STRING).replace("#/1", "#/0"), "its body is no object"),
+            (types(STRING), "its body is not an object"),
+            (types(STRING).replace("#/1", "#/0"), "its body is not an object"),
             (types(&object("B", "a:0")), "type 0 is a resource and can't be nested"),
-            (types(&union(1)), "alternative x of B is no object"),
-            (types(&union(2)), "alternative x of B is no object"),
+            (types(&union(1)), "alternative x of B is not an object"),
+            (types(&union(2)), "alternative x of B is not an object"),
             (with(&list(2)), "it has more than 150 levels of fields, or a list of itself"),
             (with(&(list(3) + "," + &list(2))), "it has more than 150 levels of fields, or a list of itself"),
             (
@@ -156,7 +156,7 @@ fn types_that_break_a_rule_are_refused() {
             ),
         ],
     );
-    let error = import(&[(TYPES, types(STRING).replace("bs@", "bs"))]).unwrap_err();
+    let error = imported(&[(TYPES, types(STRING).replace("bs@", "bs"))]).unwrap_err();
     assert!(error.ends_with("type Microsoft.A/bs2024-01-01: a resource type's name is type@version"), "{error}");
 }
 
@@ -169,7 +169,7 @@ fn lines_of_tables_that_break_a_rule_are_refused() {
             ("a\tb\n".to_owned(), "1: expected 6 columns separated by tabs, found 2"),
             (KIND.repeat(2), "2: line 1 has a.azure.com/B (bs) already"),
             (KIND.to_owned() + &KIND.replace("\tB\t", "\tC\t"), "2: line 1 has a.azure.com/B (bs) already"),
-            (KIND.replace("v20240101\tv", "v20240101,v20240101\tv"), "1: version v20240101 is there twice"),
+            (KIND.replace("v20240101\tv", "v20240101,v20240101\tv"), "1: version v20240101 appears twice"),
             (KIND.replace("v20240101\n", "v20230101\n"), "1: the hub v20230101 is none of the versions"),
             (KIND.replace("20240101", "20990101"), "1: no types.json has Microsoft.A/bs@2099-01-01"),
             (KIND.replace("v20240101", "newest"), "1: version newest does not name an api-version"),
@@ -186,18 +186,18 @@ fn lines_of_tables_that_break_a_rule_are_refused() {
         ":",
         [
             (fact("a b"), "1: expected 7 columns separated by tabs, found 2"),
-            (fact("* * BProperties x secrte  why"), "1: there is no fact \"secrte\""),
-            (fact("* * BProperties x secret  "), "1: a fact has a reason in its last column"),
-            (fact("C * BProperties x secret  why"), "1: there is no kind a.azure.com/C"),
-            (fact("* >=new BProperties x secret  why"), "1: \"new\" is no api-version, * or bound of one"),
-            (fact("*  BProperties x secret  why"), "1: \"\" is no api-version, * or bound of one"),
+            (fact("* * BProperties x secrte  why"), "1: unknown fact \"secrte\""),
+            (fact("* * BProperties x secret  "), "1: a fact needs a reason in its last column"),
+            (fact("C * BProperties x secret  why"), "1: the kind a.azure.com/C does not exist"),
+            (fact("* >=new BProperties x secret  why"), "1: \"new\" is not an api-version, * or a bound of one"),
+            (fact("*  BProperties x secret  why"), "1: \"\" is not an api-version, * or a bound of one"),
             (fact("* *  x secret  why"), "1: a fact is about a type and a property, or *"),
             (fact("* * BProperties x secret yes why"), "1: fact secret takes no value, and \"yes\" is one"),
             (fact("* * BProperties x secret/spec  why"), "1: fact secret holds for spec and status alike"),
             (fact("* * BProperties x drop/body  why"), "1: side \"body\" is neither spec nor status"),
             (fact("* * BProperties x rename  why"), "1: fact rename needs a value"),
-            (fact("* * BProperties x rename a.b why"), "1: \"a.b\" is no name of a field"),
-            (fact("* * BProperties x values a||b why"), "1: \"a||b\" are no values joined by |"),
+            (fact("* * BProperties x rename a.b why"), "1: \"a.b\" is not the name of a field"),
+            (fact("* * BProperties x values a||b why"), "1: \"a||b\" is not a list of values joined by |"),
             (fact("* * BProperties x secret  why").repeat(2), "2: line 1 says the same"),
         ],
     );
@@ -206,19 +206,19 @@ fn lines_of_tables_that_break_a_rule_are_refused() {
         "data/exports.tsv",
         ":",
         [
-            (export("a.azure.com C secret k * status:x"), "1: there is no kind a.azure.com/C"),
+            (export("a.azure.com C secret k * status:x"), "1: the kind a.azure.com/C does not exist"),
             (export("a.azure.com B secrets k * status:x"), "1: target \"secrets\" is neither secret nor config-map"),
             (export("a.azure.com B secret k v1 status:x"), "1: B has no version v1"),
-            (export("a.azure.com B secret k * status:x").repeat(2), "2: secret k of B is there twice"),
+            (export("a.azure.com B secret k * status:x").repeat(2), "2: secret k of B appears twice"),
         ],
     );
     refused(
         "data/payload.tsv",
         ":",
         [
-            (export("a.azure.com C * null why"), "1: there is no kind a.azure.com/C"),
+            (export("a.azure.com C * null why"), "1: the kind a.azure.com/C does not exist"),
             (export("a.azure.com B x null why"), "1: the rule is null (of all fields, *) or empty (of one field)"),
-            (export("a.azure.com B * null "), "1: a rule has a reason in its last column"),
+            (export("a.azure.com B * null "), "1: a rule needs a reason in its last column"),
         ],
     );
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use flotilla_crds::{ArmId, Catalog, NameContext, Owner, Pattern, Scope, Target, Version, admission};
+use flotilla_crds::{ArmId, Catalog, NameContext, Owner, Pattern, Scope, Target, Version, admission_policies};
 use serde_json::{Value, json};
 
 const GROUP: &str = "/subscriptions/s/resourceGroups/rg";
@@ -45,7 +45,7 @@ fn owners_that_are_kinds_exist() {
         if let Some((group, kind)) = &entry.owner {
             let owner = catalog
                 .entry(group, kind)
-                .unwrap_or_else(|| panic!("{} is owned by {kind}, which is no kind", entry.kind));
+                .unwrap_or_else(|| panic!("{} is owned by {kind}, which is not a kind", entry.kind));
             let below = entry.arm_type.rsplit_once('/').unwrap().0;
             assert!(kind == "ResourceGroup" || owner.arm_type.eq_ignore_ascii_case(below), "{}", entry.kind);
         }
@@ -85,7 +85,7 @@ fn ids_follow_the_owner() {
     );
     assert_eq!(
         account.arm_id(None, "s", "sa").unwrap_err().to_string(),
-        "StorageAccount has an owner, but none is given"
+        "StorageAccount needs an owner, but spec.owner is not set"
     );
 }
 
@@ -180,12 +180,12 @@ fn rules_are_about_properties_that_cel_knows() {
 fn one_policy_serves_all_kinds_of_a_pattern() {
     let catalog = Catalog::embedded();
     let pattern = Pattern::parse("storage.azure.com/*;app.azure.com/Job").unwrap();
-    let policies = admission::policies(catalog.matching(&pattern));
+    let policies = admission_policies(catalog.matching(&pattern));
     assert_eq!(policies.len(), 2);
     let rules = policies[0]["spec"]["matchConstraints"]["resourceRules"].as_array().unwrap();
     let groups: BTreeSet<&str> = rules.iter().map(|r| r["apiGroups"][0].as_str().unwrap()).collect();
     assert_eq!(groups, BTreeSet::from(["app.azure.com", "storage.azure.com"]));
-    assert!(admission::policies([]).is_empty());
+    assert!(admission_policies([]).is_empty());
 }
 
 /// The structure of a schema: what the API server prunes by.

@@ -1,6 +1,6 @@
 //! What counts as a difference between what was asked for and what Azure has.
 
-use flotilla_crds::body::Change;
+use flotilla_crds::Change;
 use flotilla_crds::{Catalog, Version};
 use serde_json::{Value, json};
 

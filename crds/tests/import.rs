@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flotilla_crds::import::{self, Imported};
 use flotilla_crds::{Catalog, Kind, Manager, Owner, Resolved, SecretValue};
+use flotilla_crds::{Imported, import};
 use serde_json::{Value, json};
 
 fn fixtures() -> PathBuf {
@@ -15,7 +15,7 @@ fn fixtures() -> PathBuf {
 }
 
 fn imported() -> Imported {
-    import::run(&fixtures().join("types"), &fixtures().join("data"), &[]).unwrap()
+    import(&fixtures().join("types"), &fixtures().join("data"), &[]).unwrap()
 }
 
 fn kind(name: &str) -> Arc<Kind> {
@@ -259,7 +259,7 @@ fn with(file: &str, text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     copy(&fixtures(), folder.path());
     fs::write(folder.path().join(file), text).unwrap();
-    let error = import::run(&folder.path().join("types"), &folder.path().join("data"), &[]).unwrap_err().to_string();
+    let error = import(&folder.path().join("types"), &folder.path().join("data"), &[]).unwrap_err().to_string();
     error.replace(&folder.path().display().to_string(), "")
 }
 
@@ -292,12 +292,12 @@ fn mistakes_are_named_with_file_line_and_rule() {
         (
             "data/facts/example.azure.com.tsv",
             "*\t*\tThing\tx\tsecrte\t\twhy\n",
-            "/data/facts/example.azure.com.tsv:1: there is no fact \"secrte\"",
+            "/data/facts/example.azure.com.tsv:1: unknown fact \"secrte\"",
         ),
         (
             "data/facts/example.azure.com.tsv",
             "*\t*\tThing\tx\tsecret\t\t\n",
-            "/data/facts/example.azure.com.tsv:1: a fact has a reason in its last column",
+            "/data/facts/example.azure.com.tsv:1: a fact needs a reason in its last column",
         ),
         (
             "data/exports.tsv",
@@ -317,15 +317,15 @@ fn mistakes_are_named_with_file_line_and_rule() {
         (
             "data/exports.tsv",
             "example.azure.com\tThing\tsecret\tx\t*\t\n",
-            "/data/exports.tsv:1: the source says nothing",
+            "/data/exports.tsv:1: the source is not of the form action:path",
         ),
         (
             "data/types/example.azure.com.tsv",
             "Maker\tname\tLetters\t\n",
-            "/data/types/example.azure.com.tsv:1: \"Letters\" is no type of this table",
+            "/data/types/example.azure.com.tsv:1: \"Letters\" is not a type of this table",
         ),
     ] {
         assert_eq!(with(file, text), expected);
     }
-    assert!(import::run(Path::new("/nonexistent"), &fixtures().join("data"), &[]).is_err());
+    assert!(import(Path::new("/nonexistent"), &fixtures().join("data"), &[]).is_err());
 }

@@ -6,9 +6,9 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use flotilla_crds::shape::{Field, Object, Role, Shape};
-use flotilla_crds::specimen::{self, ARM_ID, Extent};
 use flotilla_crds::{ArmId, Catalog, Kind, NameContext, Resolved, SecretValue, Target, Version};
+use flotilla_crds::{Extent, SPECIMEN_ARM_ID, SPECIMEN_NAME};
+use flotilla_crds::{Field, Object, Role, Shape};
 use proptest::prelude::*;
 use regex::Regex;
 use serde_json::Value;
@@ -30,7 +30,7 @@ fn resolve(version: &Version, spec: &Value) -> Resolved {
     let mut resolved = Resolved::default();
     for reference in inputs.references {
         assert!(!matches!(reference.target, Target::Malformed(_)), "{reference:?}");
-        resolved.references.insert(reference.path, ArmId::parse(ARM_ID).unwrap());
+        resolved.references.insert(reference.path, ArmId::parse(SPECIMEN_ARM_ID).unwrap());
     }
     for input in inputs.secrets {
         match input.key {
@@ -145,7 +145,9 @@ fn check_same(
         let at = format!("{path}.{}", field.name);
         match (&field.shape, &twin.shape) {
             (Shape::Object(a), Shape::Object(b)) => check_same(a, stated, b, seen, &at, found),
-            (Shape::Reference { .. }, Shape::String { .. }) if *seen != ARM_ID => found.push(format!("{at} is {seen}")),
+            (Shape::Reference { .. }, Shape::String { .. }) if *seen != SPECIMEN_ARM_ID => {
+                found.push(format!("{at} is {seen}"));
+            }
             (Shape::String { .. } | Shape::Enum(_), Shape::String { .. }) | (Shape::Boolean, Shape::Boolean)
                 if seen != stated =>
             {
@@ -161,7 +163,7 @@ fn check(kind: &Kind, version: &Version, extent: Extent) -> Vec<String> {
     let spec = version.specimen(extent);
     let schema = kind.own_spec_schema(version.name()).unwrap();
     refusals(&schema, &spec, "spec", &mut found);
-    let context = NameContext { namespace: "default", name: specimen::NAME, uid: "", from_config: None };
+    let context = NameContext { namespace: "default", name: SPECIMEN_NAME, uid: "", from_config: None };
     let name = kind.arm_name(&context, &spec).unwrap();
     let resolved = resolve(version, &spec);
     match version.put_body(&spec, &name, &resolved) {

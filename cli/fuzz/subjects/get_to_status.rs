@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arbitrary::{Result, Unstructured};
-use flotilla_crds::specimen::Extent;
+use flotilla_crds::Extent;
 use flotilla_crds::{ArmId, Catalog, Kind, NameContext, Resolved, SecretValue, Version};
 use serde_json::{Map, Value, json};
 

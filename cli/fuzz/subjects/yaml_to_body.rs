@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use flotilla::plan::input::{self, Source};
-use flotilla::plan::manifest::Manifests;
-use flotilla::plan::problem::Problem;
-use flotilla::plan::{Plan, plan, to_value, yaml};
+use flotilla::plan::{Manifests, Plan, Problem, Source, left_over, parse, plan, substitute, to_value};
 use serde_json::Value;
 
 const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
@@ -16,8 +13,8 @@ const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
 pub(crate) fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let variables = BTreeMap::from([("A".to_owned(), "a".to_owned())]);
-    let _ = input::left_over(text);
-    let Some(text) = input::substitute(text, &variables) else { return };
+    let _ = left_over(text);
+    let Some(text) = substitute(text, &variables) else { return };
     let source = Source { file: "f".into(), text };
     let (manifests, found) = planned(source.clone());
     told(&source.text, &found.problems);
@@ -90,7 +87,7 @@ fn hidden(text: &str, manifests: &Manifests, plan: &Plan) {
 
 /// The documents written as JSON lead to the same requests.
 fn same_as_json(source: &Source, plan: &Plan) {
-    let (documents, unreadable) = yaml::parse(&source.file, &source.text);
+    let (documents, unreadable) = parse(&source.file, &source.text);
     if !unreadable.is_empty() || source.text.len() > 1 << 16 {
         return;
     }

@@ -14,7 +14,7 @@ use crate::output::Out;
 
 /// CRDs that are read at the same time.
 const AT_ONCE: usize = 8;
-/// Differences told of one CRD.
+/// How many differences are printed per CRD.
 const TOLD: usize = 10;
 const NEW: Style = AnsiColor::Green.on_default();
 const CHANGED: Style = AnsiColor::Yellow.on_default();

@@ -5,7 +5,7 @@
 mod notes;
 
 use anyhow::{Context as _, Result, bail};
-use flotilla_crds::specimen::Extent;
+use flotilla_crds::Extent;
 use flotilla_crds::{Catalog, Kind, Version};
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ pub(super) fn examples(catalog: &Catalog, kinds: &[Selected<'_>], wanted: &Wante
     let mut examples = Vec::new();
     for Selected { entry, asked } in kinds {
         let kind = catalog.kind(&entry.group, &entry.kind).context("the catalog lost a kind")?;
-        // Says so where there is no such version.
+        // Fails if the version does not exist.
         kind.versions_asked(asked)?;
         let named = asked.api_versions.iter().map(|api_version| Some(api_version.as_str()));
         let of_pattern: Vec<Option<&str>> = named.chain(asked.default.then_some(None)).collect();

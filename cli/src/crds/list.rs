@@ -176,7 +176,7 @@ fn further(out: Out<'_>, listed: &Listed<'_>) -> Result<()> {
         }
         writeln!(out)?;
     }
-    writeln!(out, "## Exceptions\n\nThese types can be written and are no kinds.\n\n| ARM types | Why |\n|---|---|")?;
+    writeln!(out, "## Exceptions\n\nThese types can be written but are not kinds.\n\n| ARM types | Why |\n|---|---|")?;
     for (types, reason) in Catalog::left_out() {
         writeln!(out, "| `{types}` | {reason} |")?;
     }

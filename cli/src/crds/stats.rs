@@ -74,7 +74,7 @@ impl Stats {
         writeln!(out, "kinds               {}", self.kinds)?;
         writeln!(out, "served versions     {}", self.versions)?;
         writeln!(out, "catalog, packed     {} KiB, for all kinds", self.catalog_bytes.div_ceil(1024))?;
-        writeln!(out, "loaded, on average  {} KiB a kind", self.all_bytes / kinds / 1024)?;
+        writeln!(out, "loaded, on average  {} KiB per kind", self.all_bytes / kinds / 1024)?;
         let (kib, ms) = (self.largest_bytes / 1024, per_mille(self.largest_micros));
         writeln!(out, "loaded, largest     {kib} KiB, {ms} ms: {}", self.largest)?;
         let (kib, ms) = (self.all_bytes / 1024, per_mille(self.all_micros));
@@ -98,5 +98,5 @@ fn resident() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status").context("memory can be measured on Linux only")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    Ok(kib.context("the system does not say how much memory is used")? * 1024)
+    Ok(kib.context("the system does not report how much memory is used")? * 1024)
 }

@@ -61,7 +61,7 @@ impl Change {
 }
 
 /// Plans, reads Azure, and keeps the requests that would change something.
-pub async fn plan(manifests: &Manifests, credential: &Credential, azure: &Azure) -> Result<Plan> {
+pub(crate) async fn plan(manifests: &Manifests, credential: &Credential, azure: &Azure) -> Result<Plan> {
     let client = Client::new(&azure.client("plan")).context("failed to build the ARM client")?;
     let identity = credential.settings(azure.cloud()?)?.global(&client).ok_or_else(|| {
         anyhow!("--diff needs a credential: set AZURE_TENANT_ID, AZURE_CLIENT_ID, AZURE_CLIENT_SECRET and AZURE_SUBSCRIPTION_ID")
@@ -92,7 +92,7 @@ pub async fn plan(manifests: &Manifests, credential: &Credential, azure: &Azure)
 }
 
 /// What a request would change, given what Azure has.
-pub fn compare(version: &Version, request: &Request, live: Option<&Value>) -> Change {
+pub(crate) fn compare(version: &Version, request: &Request, live: Option<&Value>) -> Change {
     let Some(live) = live else {
         return if request.method == "PUT" { Change::Create } else { Change::None };
     };

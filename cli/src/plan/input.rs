@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::problem::{Place, Problem};
 
 /// Larger files are refused: all manifests of a large cluster are smaller.
-pub const MAX_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_BYTES: u64 = 64 << 20;
 /// No name of a variable is longer.
 const MAX_NAME: usize = 256;
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
@@ -23,7 +23,7 @@ pub struct Source {
 }
 
 /// Reads `-`, files, and the manifests in folders, each folder's in the order of their names.
-pub fn read(paths: &[PathBuf], recursive: bool) -> (Vec<Source>, Vec<Problem>) {
+pub(crate) fn read(paths: &[PathBuf], recursive: bool) -> (Vec<Source>, Vec<Problem>) {
     let (mut sources, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
         let mut files = Vec::new();
@@ -33,7 +33,7 @@ pub fn read(paths: &[PathBuf], recursive: bool) -> (Vec<Source>, Vec<Problem>) {
             let before = problems.len();
             list(path, recursive, &mut files, &mut problems);
             if files.is_empty() && problems.len() == before {
-                problems.push(failure(path, "the folder holds no .yaml, .yml or .json file"));
+                problems.push(failure(path, "the folder contains no .yaml, .yml or .json file"));
             }
         } else {
             files.push(path.clone());

@@ -37,7 +37,7 @@ pub struct Resource {
 }
 
 /// Namespace and name of a Secret or ConfigMap.
-pub type Name = (String, String);
+pub(crate) type Name = (String, String);
 
 /// Everything that some manifests hold.
 #[derive(Debug, Default)]
@@ -75,12 +75,12 @@ impl Resource {
     /// An error in one of its fields.
     pub fn error(&self, path: &str, message: impl Into<String>) -> Problem {
         let message: String = message.into();
-        // Some errors begin with the field, which is told before them.
+        // Some errors begin with the field, which is printed before them.
         let message = message.strip_prefix(path).map_or(message.as_str(), str::trim_start);
         Problem::error(self.place(path), message).of(self.label()).at(path)
     }
 
-    /// Whether the operator only looks and never writes.
+    /// Whether the operator only reads and never writes.
     pub fn is_skipped(&self) -> bool {
         self.policy.as_deref() == Some("skip")
     }
@@ -206,7 +206,7 @@ impl Manifests {
         }
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
         if group.is_empty() && version.contains('.') {
-            let message = format!("{api_version:?} has no version: it is to be group/version");
+            let message = format!("{api_version:?} has no version; expected group/version");
             return Err(Problem::error(place("apiVersion"), message).of(&kind).at("apiVersion"));
         }
         let metadata = node.get("metadata");
@@ -302,7 +302,7 @@ fn unknown_fields(node: &Node, known: &[&str], label: &str, file: &Arc<str>) -> 
     unknown.map(problem).collect()
 }
 
-/// The kind, None if the group is somebody else's.
+/// The kind; None if the group does not belong to Azure.
 fn known(group: &str, kind: &str, label: &str, place: &impl Fn(&str) -> Place) -> Result<Option<Arc<Kind>>, Problem> {
     let catalog = Catalog::embedded();
     if let Some(known) = catalog.kind(group, kind) {

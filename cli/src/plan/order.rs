@@ -26,7 +26,7 @@ pub struct Order {
 }
 
 /// Orders nodes by what each needs.
-pub fn order(needs: &[Vec<Edge>]) -> Order {
+pub(crate) fn order(needs: &[Vec<Edge>]) -> Order {
     let mut waiting: Vec<usize> =
         needs.iter().map(|edges| edges.iter().map(|e| e.to).collect::<BTreeSet<_>>().len()).collect();
     let mut followers: Vec<Vec<usize>> = vec![Vec::new(); needs.len()];
@@ -48,7 +48,7 @@ pub fn order(needs: &[Vec<Edge>]) -> Order {
     }
     let mut left: BTreeSet<usize> = (0..needs.len()).filter(|&n| waiting[n] > 0).collect();
     let mut in_cycles = BTreeSet::new();
-    // Whoever is left needs somebody who is left, so following edges comes back to where it was.
+    // Each node that is left needs another one that is left, so following edges returns to a node seen before.
     while let Some(&start) = left.iter().next() {
         let (cycle, walked) = ring(start, needs, &left);
         in_cycles.extend(cycle.iter().map(|(node, _)| *node));

@@ -7,10 +7,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use flotilla_crds::body::KeyInput;
-use flotilla_crds::kind::NameError;
 use flotilla_crds::request::{self, Cause, Need, Needs, Subject, Wanted};
-use flotilla_crds::{ArmId, Catalog, Owner, Resolved, SecretValue, Version};
+use flotilla_crds::{ArmId, Catalog, KeyInput, NameError, Owner, Resolved, SecretValue, Version};
 use serde_json::Value;
 
 use super::exports::Exports;
@@ -20,9 +18,9 @@ use super::problem::Problem;
 use crate::suggest::nearest;
 
 /// Stands for what can't be known before the manifests are applied.
-pub const UNKNOWN: &str = "<known after apply>";
+pub(crate) const UNKNOWN: &str = "<known after apply>";
 /// Stands for the values of Secrets where people look.
-pub const HIDDEN: &str = "<secret>";
+pub(crate) const HIDDEN: &str = "<secret>";
 
 /// A request to ARM.
 #[derive(Clone, Debug)]

@@ -4,17 +4,18 @@
 //! one is refused with the limit's name. A document that can't be read takes no others with it.
 
 mod documents;
+mod node;
+mod read;
 mod refusal;
 
-use std::fmt;
 use std::sync::Arc;
 
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
-use serde_saphyr::{Error, Spanned};
+use serde_saphyr::Error;
 
 use self::documents::Part;
 use super::problem::{Place, Problem};
+
+pub(crate) use self::node::{Content, Entry, Node, segments};
 
 /// No manifest nests so deep, and everything that walks one recurses.
 const MAX_DEPTH: usize = 100;
@@ -28,41 +29,6 @@ const MAX_SCALARS: usize = 64 << 20;
 const MAX_REPLAYED: usize = 200_000;
 /// Reading recurses with large frames in unoptimised builds.
 const STACK: usize = 64 << 20;
-
-/// A value and where it is.
-#[derive(Clone, Debug)]
-pub struct Node {
-    /// Line, from 1.
-    pub line: u64,
-    /// Column, from 1.
-    pub column: u64,
-    /// The value.
-    pub content: Content,
-}
-
-/// A value.
-#[derive(Clone, Debug)]
-pub enum Content {
-    /// Null, a text, a number, true or false.
-    Scalar(Value),
-    /// A list.
-    List(Vec<Node>),
-    /// A map.
-    Map(Vec<Entry>),
-}
-
-/// An entry of a map.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    /// The key.
-    pub key: String,
-    /// Line of the key.
-    pub line: u64,
-    /// Column of the key.
-    pub column: u64,
-    /// The value.
-    pub value: Node,
-}
 
 /// The documents of a text, less empty ones, and what is wrong with the others.
 pub fn parse(file: &Arc<str>, text: &str) -> (Vec<Node>, Vec<Problem>) {
@@ -141,187 +107,6 @@ fn problem(file: &Arc<str>, part: &Part<'_>, error: &Error) -> Problem {
     }
 }
 
-impl Part<'_> {
-    /// The place in the text of a place in this part.
-    fn place(&self, line: u64, column: u64) -> (u64, u64) {
-        (line + self.lines, if line == 1 { column + self.columns } else { column })
-    }
-}
-
-impl Node {
-    /// From places in a part of a text to places in the text.
-    fn shift(&mut self, part: &Part<'_>) {
-        (self.line, self.column) = part.place(self.line, self.column);
-        match &mut self.content {
-            Content::Scalar(_) => {}
-            Content::List(items) => items.iter_mut().for_each(|item| item.shift(part)),
-            Content::Map(entries) => {
-                for entry in entries {
-                    (entry.line, entry.column) = part.place(entry.line, entry.column);
-                    entry.value.shift(part);
-                }
-            }
-        }
-    }
-
-    /// How many values it has, itself and keys included.
-    fn count(&self) -> usize {
-        match &self.content {
-            Content::Scalar(_) => 1,
-            Content::List(items) => 1 + items.iter().map(Self::count).sum::<usize>(),
-            Content::Map(entries) => 1 + entries.iter().map(|e| 1 + e.value.count()).sum::<usize>(),
-        }
-    }
-
-    /// The value without places.
-    pub fn to_value(&self) -> Value {
-        match &self.content {
-            Content::Scalar(value) => value.clone(),
-            Content::List(items) => items.iter().map(Self::to_value).collect(),
-            Content::Map(entries) => {
-                Value::Object(entries.iter().map(|e| (e.key.clone(), e.value.to_value())).collect::<Map<_, _>>())
-            }
-        }
-    }
-
-    /// The member of a map.
-    pub fn get(&self, key: &str) -> Option<&Self> {
-        self.entry(key).map(|entry| &entry.value)
-    }
-
-    /// The entry of a map.
-    pub fn entry(&self, key: &str) -> Option<&Entry> {
-        match &self.content {
-            Content::Map(entries) => entries.iter().find(|e| e.key == key),
-            _ => None,
-        }
-    }
-
-    /// The text of a string.
-    pub fn as_str(&self) -> Option<&str> {
-        match &self.content {
-            Content::Scalar(Value::String(text)) => Some(text),
-            _ => None,
-        }
-    }
-
-    /// Whether it is null.
-    pub fn is_null(&self) -> bool {
-        matches!(self.content, Content::Scalar(Value::Null))
-    }
-
-    /// The place of the field with this path, or of the nearest one above it that exists.
-    pub fn locate(&self, path: &str) -> (u64, u64) {
-        let (mut at, mut place) = (self, (self.line, self.column));
-        for segment in segments(path) {
-            let next = match &at.content {
-                Content::Map(entries) => {
-                    entries.iter().find(|e| e.key == segment).map(|e| (&e.value, (e.line, e.column)))
-                }
-                Content::List(items) => {
-                    segment.parse().ok().and_then(|i: usize| items.get(i)).map(|item| (item, (item.line, item.column)))
-                }
-                Content::Scalar(_) => None,
-            };
-            let Some((node, found)) = next else { break };
-            (at, place) = (node, found);
-        }
-        place
-    }
-}
-
-/// The segments of a field's path: `spec.a[0].b[c.d]` is spec, a, 0, b, c.d.
-pub fn segments(path: &str) -> impl Iterator<Item = &str> {
-    let mut rest = path;
-    std::iter::from_fn(move || {
-        rest = rest.strip_prefix('.').unwrap_or(rest);
-        if rest.is_empty() {
-            return None;
-        }
-        if let Some(inner) = rest.strip_prefix('[') {
-            let (segment, tail) = inner.split_once(']').unwrap_or((inner, ""));
-            rest = tail;
-            return Some(segment);
-        }
-        let end = rest.find(['.', '[']).unwrap_or(rest.len());
-        let (segment, tail) = rest.split_at(end);
-        rest = tail;
-        Some(segment)
-    })
-}
-
-impl<'de> Deserialize<'de> for Node {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let found = Spanned::<Content>::deserialize(deserializer)?;
-        Ok(Self { line: found.referenced.line(), column: found.referenced.column(), content: found.value })
-    }
-}
-
-impl<'de> Deserialize<'de> for Content {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyContent)
-    }
-}
-
-struct AnyContent;
-
-impl<'de> Visitor<'de> for AnyContent {
-    type Value = Content;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a YAML value")
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<Content, E> {
-        Ok(Content::Scalar(Value::Null))
-    }
-
-    fn visit_none<E: de::Error>(self) -> Result<Content, E> {
-        self.visit_unit()
-    }
-
-    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Content, E> {
-        Ok(Content::Scalar(value.into()))
-    }
-
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Content, E> {
-        Ok(Content::Scalar(value.into()))
-    }
-
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Content, E> {
-        Ok(Content::Scalar(value.into()))
-    }
-
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Content, E> {
-        Number::from_f64(value).map(|n| Content::Scalar(n.into())).ok_or_else(|| E::custom("no JSON number"))
-    }
-
-    fn visit_str<E: de::Error>(self, value: &str) -> Result<Content, E> {
-        Ok(Content::Scalar(value.into()))
-    }
-
-    fn visit_string<E: de::Error>(self, value: String) -> Result<Content, E> {
-        Ok(Content::Scalar(value.into()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Content, A::Error> {
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element()? {
-            list.push(item);
-        }
-        Ok(Content::List(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Content, A::Error> {
-        let mut map = Vec::new();
-        while let Some(key) = entries.next_key::<Spanned<String>>()? {
-            let (line, column) = (key.referenced.line(), key.referenced.column());
-            map.push(Entry { key: key.value, line, column, value: entries.next_value()? });
-        }
-        Ok(Content::Map(map))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -380,16 +165,16 @@ mod tests {
     fn what_is_not_yaml_is_refused_with_its_place_and_why() {
         for (text, place, why) in [
             ("a: 1\nb: [1, 2\nc: 3\n", "f:3:2", ""),
-            ("a: 1\na: 2\n", "f:2:1", "the key a is there twice"),
-            ("a: &x [*x]\n", "f:1:8", "the alias names what it is in"),
-            ("a: *x\n", "f:1:4", "this document has no such anchor before the alias"),
+            ("a: 1\na: 2\n", "f:2:1", "the key a appears twice"),
+            ("a: &x [*x]\n", "f:1:8", "the alias refers to a value that contains it"),
+            ("a: *x\n", "f:1:4", "this document defines no such anchor before the alias"),
             ("<<: 5\n", "f:1:5", "<< takes a map or a list of maps"),
-            ("a: 1e400\n", "f:1:", "1e400 is no number that JSON has"),
-            ("a: !!int x\n", "f:1:", "the value is not what its tag says"),
+            ("a: 1e400\n", "f:1:", "1e400 is not a number that JSON can hold"),
+            ("a: !!int x\n", "f:1:", "the value does not match its tag"),
             ("a: !!binary /w==\n", "f:1:", "!!binary must hold UTF-8 text"),
-            ("? [a]\n: 1\n", "f:1:3", "a key must be a text"),
-            ("~: 1\n", "f:1:1", "a key must be a text"),
-            ("a: {{ .Values.a }}\n", "f:1:", "a key must be a text; this is a template: plan what it renders to"),
+            ("? [a]\n: 1\n", "f:1:3", "a key must be a string"),
+            ("~: 1\n", "f:1:1", "a key must be a string"),
+            ("a: {{ .Values.a }}\n", "f:1:", "a key must be a string; this is a template: plan what it renders to"),
         ] {
             let message = refusal(text);
             assert!(message.starts_with(place) && message.contains(&format!(": not valid YAML: {why}")), "{message}");
@@ -431,10 +216,5 @@ mod tests {
     fn a_hundred_levels_are_fine() {
         let text = format!("{}1{}", "[".repeat(98), "]".repeat(98));
         assert_eq!(parse(&"f".into(), &text).0.len(), 1);
-    }
-
-    #[test]
-    fn paths_split_into_segments() {
-        assert_eq!(segments("spec.a[0].b[c.d].e").collect::<Vec<_>>(), ["spec", "a", "0", "b", "c.d", "e"]);
     }
 }

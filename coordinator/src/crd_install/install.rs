@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use flotilla_crds::{Kind, KindEntry, pattern};
+use flotilla_crds::{Kind, KindEntry};
 use flotilla_proto::{kubernetes, names};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, ObjectMeta};
@@ -116,13 +116,13 @@ impl Installer {
     /// What the pattern asks of a kind: versions as `flotilla crds print` chooses them. A kind that is installed and no longer in the
     /// pattern is kept as the setting says.
     fn asked(&self, kind: &Kind) -> Result<Asked, Error> {
-        let Some(pattern::Asked { default, api_versions }) = self.pattern.asks(kind.entry()) else {
+        let Some(flotilla_crds::Asked { default, api_versions }) = self.pattern.asks(kind.entry()) else {
             return Ok(Asked { default: true, named: BTreeSet::new() });
         };
         if api_versions.is_empty() {
             return Ok(Asked { default, named: BTreeSet::new() });
         }
-        let named = kind.versions_asked(&pattern::Asked { default: false, api_versions });
+        let named = kind.versions_asked(&flotilla_crds::Asked { default: false, api_versions });
         let named = named.map_err(|source| Error::UnknownVersion { name: kind.entry().crd_name(), source })?;
         Ok(Asked { default, named: named.into_iter().map(str::to_owned).collect() })
     }

@@ -22,7 +22,7 @@ pub(crate) fn read_graph(text: &str, block: u32, versions: &[VersionEntry]) -> R
     while nodes.len() < order.len() {
         let old = order[nodes.len()];
         let fail = |reason: String| Error::Node { node: old, block, reason };
-        let line = lines.get(old as usize).ok_or_else(|| fail("there is no such line".to_owned()))?;
+        let line = lines.get(old as usize).ok_or_else(|| fail("the line does not exist".to_owned()))?;
         let mut node = Node::from_line(line).map_err(|e| fail(e.to_string()))?;
         node.for_each_child(|child| *child = intern(*child, &mut order));
         nodes.push(node);

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use flotilla_crds::Catalog;
-use flotilla_crds::import;
+use flotilla_crds::{Catalog, changes, import};
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 fn main() -> ExitCode {
@@ -35,11 +34,11 @@ fn run() -> Result<String, String> {
     }
     let types = types.ok_or("name the folder with Azure's type data: catalog TYPES-FOLDER [--check]")?;
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
-    let imported = import::run(&types, &data, &[]).map_err(chain)?;
+    let imported = import(&types, &data, &[]).map_err(chain)?;
     let target = data.join("catalog.bin");
     let old = std::fs::read(&target).unwrap_or_default();
     let mut lines = match Catalog::from_bytes(old.clone().leak()) {
-        Ok(before) => import::changes(&before, &Catalog::from_bytes(imported.bytes.clone().leak()).map_err(chain)?),
+        Ok(before) => changes(&before, &Catalog::from_bytes(imported.bytes.clone().leak()).map_err(chain)?),
         Err(error) => vec![format!("everything is new, as {} can't be read: {error}", target.display())],
     };
     lines.extend(imported.unused_facts.iter().map(|fact| format!("unused   {fact}")));

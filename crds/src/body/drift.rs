@@ -4,7 +4,7 @@
 //! otherwise, scalars of a list in another order. *No drift*: values the service adds (properties, entries of maps with properties, items of lists of
 //! objects), and what a GET never returns (secrets, write-only properties, stated nulls).
 //!
-//! *Caveat*: services leave out some properties in a GET that they accepted in a PUT, and the type data do not say which. So a property that is missing is told
+//! *Caveat*: services leave out some properties in a GET that they accepted in a PUT, and the type data do not say which. So a property that is missing is reported
 //! apart from one that has another value (`Change`); the caller may forgive one that was missing right after the last PUT.
 
 use serde_json::{Map, Value};

@@ -1,7 +1,7 @@
 //! Descriptions, for `kubectl explain`: of each version, and of the fields that are ours.
 //!
 //! The API server keeps each of them in memory, for each version. So a version says where Azure describes its fields, and the fields that are ours are
-//! described in one version only: the one that kubectl asks for if nobody names one.
+//! described in one version only: the one that kubectl uses by default.
 
 use serde_json::Value;
 

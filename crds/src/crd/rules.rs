@@ -91,11 +91,12 @@ pub(super) fn keep_alternative(schema: &mut Value, spec: &Object) {
     let all: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
     let mut rules = vec![json!({
         "rule": format!("[{}].filter(is, is).size() == 1", set.join(", ")),
-        "message": format!("set exactly one of {}: it says which resource this is", all.join(", ")),
+        "message": format!("set exactly one of {}: it determines which resource this is", all.join(", ")),
     })];
     rules.extend(names.iter().map(|(name, cel)| {
-        let message =
-            format!("{name} decides the resource's name, so it can't be set or removed later: make another object");
+        let message = format!(
+            "{name} decides the resource's name, so it cannot be added or removed later. Create a second object instead"
+        );
         json!({"rule": format!("has(self.{cel}) == has(oldSelf.{cel})"), "message": message})
     }));
     match &mut schema["x-kubernetes-validations"] {

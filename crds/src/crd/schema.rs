@@ -31,7 +31,7 @@ pub(super) enum Structure {
     Number,
     Boolean,
     Any,
-    /// Anything, and the API server is told to look for changes within.
+    /// Anything, and the API server looks for changes within.
     AnyFollowed,
 }
 

@@ -12,7 +12,8 @@ pub(super) fn check(data: &Path, kinds: &[KindEntry], library: &mut Library) -> 
     for (line, cells) in table(&path, 6)? {
         let [group, kind, _, _, versions, source] = cells.try_into().unwrap_or_default();
         let fail = |rule: String| Error::Line { path: path.clone(), line, rule };
-        let (action, at) = source.split_once(':').ok_or_else(|| fail("the source says nothing".to_owned()))?;
+        let (action, at) =
+            source.split_once(':').ok_or_else(|| fail("the source is not of the form action:path".to_owned()))?;
         let Some(entry) = kinds.iter().find(|entry| entry.group == group && entry.kind == kind) else { continue };
         // What is in the status or is computed is no action.
         if matches!(action, "status" | "computed") {

@@ -143,10 +143,10 @@ impl Facts {
                 let [kind, versions, arm_type, property, fact, value, reason] = cells.try_into().unwrap_or_default();
                 let fail = |rule: String| Error::Line { path: path.clone(), line, rule };
                 if reason.is_empty() {
-                    return Err(fail("a fact has a reason in its last column".to_owned()));
+                    return Err(fail("a fact needs a reason in its last column".to_owned()));
                 }
                 if let Some(version) = versions_of(&versions).find(|v| !is_version(v)) {
-                    return Err(fail(format!("{version:?} is no api-version, * or bound of one")));
+                    return Err(fail(format!("{version:?} is not an api-version, * or a bound of one")));
                 }
                 if arm_type.is_empty() || property.is_empty() {
                     return Err(fail("a fact is about a type and a property, or *".to_owned()));
@@ -206,7 +206,11 @@ impl Facts {
             let unknown = row.kind.split(',').find(|kind| *kind != "*" && !exists(group, kind));
             if let Some(kind) = unknown {
                 let path = folder.join(format!("{group}.tsv"));
-                return Err(Error::Line { path, line: row.line, rule: format!("there is no kind {group}/{kind}") });
+                return Err(Error::Line {
+                    path,
+                    line: row.line,
+                    rule: format!("the kind {group}/{kind} does not exist"),
+                });
             }
         }
         Ok(())
@@ -286,18 +290,20 @@ fn parse(fact: &str, value: &str) -> Result<Fact, String> {
         "include" => Fact::Include,
         "nested" => Fact::Nested(side),
         "rename" if !value.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-$".contains(&b)) => {
-            return Err(format!("{value:?} is no name of a field"));
+            return Err(format!("{value:?} is not the name of a field"));
         }
         "rename" => Fact::Rename(match side {
             Side::Both => valued()?,
             Side::Spec => format!("spec:{}", valued()?),
             Side::Status => format!("status:{}", valued()?),
         }),
-        "values" if value.split('|').any(str::is_empty) => return Err(format!("{value:?} are no values joined by |")),
+        "values" if value.split('|').any(str::is_empty) => {
+            return Err(format!("{value:?} is not a list of values joined by |"));
+        }
         "values" => Fact::Values(valued()?.split('|').map(str::to_owned).collect()),
         "numbers" => {
             let numbers: Result<_, _> = valued()?.split('|').map(str::parse).collect();
-            Fact::Integers(numbers.map_err(|_| format!("{value:?} are no whole numbers joined by |"))?)
+            Fact::Integers(numbers.map_err(|_| format!("{value:?} is not a list of whole numbers joined by |"))?)
         }
         "any-value" => Fact::AnyValue,
         "required" => Fact::Required,
@@ -310,10 +316,11 @@ fn parse(fact: &str, value: &str) -> Result<Fact, String> {
         "add" => Fact::Add(side, new_type(&valued()?).map_or_else(|| Added::Own(value.to_owned()), Added::Plain)),
         "type" => Fact::Type(
             side,
-            new_type(value)
-                .ok_or_else(|| format!("type {value:?} is none of number, integer, string, boolean, any, map, list"))?,
+            new_type(value).ok_or_else(|| {
+                format!("type {value:?} is not one of number, integer, string, boolean, any, map, list")
+            })?,
         ),
-        other => return Err(format!("there is no fact {other:?}")),
+        other => return Err(format!("unknown fact {other:?}")),
     })
 }
 

@@ -49,10 +49,11 @@ impl Exceptions {
                 _ => return Err(fail("the rule is leave-out, without a value, or kind with a name".to_owned())),
             };
             if reason.is_empty() {
-                return Err(fail("an exception has a reason in its last column".to_owned()));
+                return Err(fail("an exception needs a reason in its last column".to_owned()));
             }
             let glob = GlobBuilder::new(&arm_type).case_insensitive(true).build();
-            let types = glob.map_err(|error| fail(format!("{arm_type:?} is no pattern: {error}")))?.compile_matcher();
+            let types =
+                glob.map_err(|error| fail(format!("{arm_type:?} is not a valid pattern: {error}")))?.compile_matcher();
             rows.push(Row { line, types, rule, used: false });
         }
         Ok(Self { path, rows })

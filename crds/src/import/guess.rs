@@ -1,4 +1,4 @@
-//! What stands in for facts about types outside of our table, whose properties nobody has looked at one by one.
+//! What stands in for facts about types outside of our table, whose properties have not been reviewed one by one.
 //!
 //! Measured on the types whose facts are known, the words below find nine of ten secrets that the type data do not mark.
 

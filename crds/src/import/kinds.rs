@@ -47,7 +47,7 @@ pub(super) fn read(data: &Path) -> Result<Vec<Wanted>, Error> {
         check_names(&group, &kind, &plural, &arm_type).map_err(fail)?;
         if let Some(twice) = versions.iter().enumerate().find(|(i, v)| versions[..*i].iter().any(|w| w.name == v.name))
         {
-            return Err(fail(format!("version {} is there twice", twice.1.name)));
+            return Err(fail(format!("version {} appears twice", twice.1.name)));
         }
         let same = |w: &&Wanted| w.entry.group == group && (w.entry.kind == kind || w.entry.plural == plural);
         if let Some(other) = wanted.iter().find(same) {
@@ -57,7 +57,7 @@ pub(super) fn read(data: &Path) -> Result<Vec<Wanted>, Error> {
             )));
         }
         if !versions.iter().any(|v| v.name == hub) {
-            return Err(fail(format!("the hub {hub} is none of the versions")));
+            return Err(fail(format!("the hub {hub} is not one of the versions")));
         }
         let entry = KindEntry {
             group,
@@ -123,7 +123,8 @@ fn exports(data: &Path, wanted: &mut [Wanted]) -> Result<(), Error> {
             "config-map" => false,
             other => return Err(fail(format!("target {other:?} is neither secret nor config-map"))),
         };
-        let kind = find(wanted, &group, &kind).ok_or_else(|| fail(format!("there is no kind {group}/{kind}")))?;
+        let kind =
+            find(wanted, &group, &kind).ok_or_else(|| fail(format!("the kind {group}/{kind} does not exist")))?;
         let versions: Vec<String> =
             if versions == "*" { Vec::new() } else { versions.split(',').map(str::to_owned).collect() };
         if let Some(version) = versions.iter().find(|v| !kind.versions.iter().any(|w| w.name == **v)) {
@@ -133,7 +134,7 @@ fn exports(data: &Path, wanted: &mut [Wanted]) -> Result<(), Error> {
             e.versions.is_empty() || versions.is_empty() || e.versions.iter().any(|v| versions.contains(v))
         };
         if kind.entry.exports.iter().any(|e| e.secret == secret && e.name == name && meets(e)) {
-            return Err(fail(format!("{target} {name} of {} is there twice", kind.entry.kind)));
+            return Err(fail(format!("{target} {name} of {} appears twice", kind.entry.kind)));
         }
         kind.entry.exports.push(Export { name, secret, versions, source });
     }
@@ -146,7 +147,7 @@ fn payload(data: &Path, wanted: &mut [Wanted]) -> Result<(), Error> {
         let [group, kind, field, rule, reason] = cells.try_into().unwrap_or_default();
         let fail = |rule: String| Error::Line { path: path.clone(), line, rule };
         if reason.is_empty() {
-            return Err(fail("a rule has a reason in its last column".to_owned()));
+            return Err(fail("a rule needs a reason in its last column".to_owned()));
         }
         let mut any = false;
         for kind in wanted.iter_mut().filter(|w| w.entry.group == group && (kind == "*" || w.entry.kind == kind)) {
@@ -158,7 +159,7 @@ fn payload(data: &Path, wanted: &mut [Wanted]) -> Result<(), Error> {
             }
         }
         if !any {
-            return Err(fail(format!("there is no kind {group}/{kind}")));
+            return Err(fail(format!("the kind {group}/{kind} does not exist")));
         }
     }
     Ok(())

@@ -93,7 +93,7 @@ impl TryFrom<RefText> for Ref {
 
     fn try_from(text: RefText) -> Result<Self, String> {
         let number = text.text.strip_prefix("#/").and_then(|n| n.parse().ok());
-        number.map(Self).ok_or_else(|| format!("{:?} is no reference to a type of the same file", text.text))
+        number.map(Self).ok_or_else(|| format!("{:?} is not a reference to a type of the same file", text.text))
     }
 }
 
@@ -121,7 +121,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
                 let mut members: Vec<(String, T)> = Vec::new();
                 while let Some((name, member)) = map.next_entry()? {
                     if members.iter().any(|(known, _)| *known == name) {
-                        return Err(serde::de::Error::custom(format!("{name:?} is there twice")));
+                        return Err(serde::de::Error::custom(format!("{name:?} appears twice")));
                     }
                     members.push((name, member));
                 }

@@ -66,7 +66,7 @@ impl Table {
                     let (name, resource_type, output) = (flags, arm_type, named);
                     reading.add(RawType::ResourceFunctionType { name, resource_type, api_version, output });
                 } else {
-                    let writable = flags.parse().map_err(|_| fail(format!("scopes {flags:?} are no number")))?;
+                    let writable = flags.parse().map_err(|_| fail(format!("scopes {flags:?} is not a number")))?;
                     resources.push(Resource { arm_type, api_version, body: named, writable });
                 }
                 continue;
@@ -77,13 +77,13 @@ impl Table {
             defined.entry(first).or_insert(line);
             if let RawType::ObjectType { properties, .. } = &mut reading.types[at.0] {
                 if properties.0.iter().any(|(name, _)| *name == second) {
-                    return Err(fail(format!("{second} is there twice")));
+                    return Err(fail(format!("{second} appears twice")));
                 }
                 properties.0.push((second, prop));
             }
         }
         if let Some((name, line)) = named_at.into_iter().find(|(name, _)| !defined.contains_key(name)) {
-            let rule = format!("{name:?} is no type of this table");
+            let rule = format!("{name:?} is not a type of this table");
             return Err(Error::Line { path: path.to_owned(), line, rule });
         }
         let file = File { path: path.to_owned(), types: reading.types, resources };
@@ -126,7 +126,7 @@ impl Table {
         let pattern = pattern.strip_suffix('/').map(str::to_owned);
         let (least, most) = bounds.split_once("..").unwrap_or(("", ""));
         if !bounds.is_empty() && !bounds.contains("..") {
-            return Err(format!("{bounds:?} are no bounds such as 1..5"));
+            return Err(format!("{bounds:?} is not a range such as 1..5"));
         }
         if let Some(inner) = within('[', ']') {
             let item_type = self.of(inner, named)?;
@@ -153,7 +153,7 @@ impl Table {
             }
             "boolean" => self.add(RawType::BooleanType {}),
             "any" => self.add(RawType::AnyType {}),
-            "" => return Err("it does not say what the property holds".to_owned()),
+            "" => return Err("the type of the property is missing".to_owned()),
             name => {
                 named(name);
                 self.named(name)
@@ -180,7 +180,7 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<Option<T>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    text.parse().map(Some).map_err(|_| format!("{text:?} is no number"))
+    text.parse().map(Some).map_err(|_| format!("{text:?} is not a number"))
 }
 
 /// The published bits for the words of the last column.
@@ -189,7 +189,7 @@ fn bits(flags: &str) -> Result<u32, String> {
         "required" => Ok(bits | 1),
         "read-only" => Ok(bits | 2),
         "write-only" => Ok(bits | 4),
-        other => Err(format!("flag {other:?} is none of required, read-only, write-only")),
+        other => Err(format!("flag {other:?} is not one of required, read-only, write-only")),
     })
 }
 
@@ -230,11 +230,11 @@ mod tests {
     #[test]
     fn mistakes_name_the_line() {
         for (text, line, rule) in [
-            ("C\ta\tD\t", 1, "\"D\" is no type of this table"),
-            ("C\ta\tstring\t\nC\ta\tstring\t", 2, "a is there twice"),
-            ("C\ta\tstring 1-5\t", 1, "\"1-5\" are no bounds such as 1..5"),
-            ("C\ta\tstring\tneeded", 1, "flag \"needed\" is none of required, read-only, write-only"),
-            ("C\ta\t\t", 1, "it does not say what the property holds"),
+            ("C\ta\tD\t", 1, "\"D\" is not a type of this table"),
+            ("C\ta\tstring\t\nC\ta\tstring\t", 2, "a appears twice"),
+            ("C\ta\tstring 1-5\t", 1, "\"1-5\" is not a range such as 1..5"),
+            ("C\ta\tstring\tneeded", 1, "flag \"needed\" is not one of required, read-only, write-only"),
+            ("C\ta\t\t", 1, "the type of the property is missing"),
         ] {
             let Err(Error::Line { line: at, rule: told, .. }) = table_of(text) else { panic!("{text} was read") };
             assert_eq!((at, told.as_str()), (line, rule));

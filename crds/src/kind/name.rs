@@ -43,7 +43,7 @@ pub enum NameError {
     #[error("spec.azureName is not a string")]
     NotText,
     /// A name that would change the URL.
-    #[error("spec.azureName {name:?} holds {character:?}, which no ARM name can have")]
+    #[error("spec.azureName {name:?} holds {character:?}, which is not allowed in an ARM name")]
     Character {
         /// The name.
         name: String,
@@ -54,7 +54,7 @@ pub enum NameError {
     #[error("spec.azureName is empty")]
     Empty,
     /// Nothing says which of some resources it is.
-    #[error("nothing in spec says which resource it is: set one of {0}")]
+    #[error("spec does not determine which resource this is: set one of {0}")]
     NoAlternative(String),
     /// The name is in a config map and its value is not given.
     #[error("spec.azureNameFromConfig is not resolved")]

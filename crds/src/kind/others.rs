@@ -1,6 +1,6 @@
 //! The versions of a kind that are not served by default: every other api-version that Azure publishes.
 //!
-//! Kept true here: a kind costs nothing for them until somebody asks for one; then their list is read once, and each version's types once.
+//! Kept true here: a kind costs nothing for them until the first request for one; then their list is read once, and each version's types once.
 
 use std::sync::{Arc, OnceLock};
 

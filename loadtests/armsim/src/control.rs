@@ -47,7 +47,7 @@ pub enum Error {
     Seconds(f64),
     /// A text is not an id.
     #[error("failed to read an id")]
-    Id(#[from] flotilla_crds::arm_id::Error),
+    Id(#[from] flotilla_crds::ArmIdError),
 }
 
 /// An operation, as the controls show it.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flotilla_crds::body::Problem;
+use flotilla_crds::Problem;
 use flotilla_crds::{Catalog, Kind, Version};
 use serde_json::Value;
 

@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flotilla_crds::body::KeyInput;
 use flotilla_crds::request::{self, Need, Needs, Wanted};
-use flotilla_crds::{ArmId, Kind, Resolved, SecretValue, Version};
+use flotilla_crds::{ArmId, KeyInput, Kind, Resolved, SecretValue, Version};
 use flotilla_proto::GroupKind;
 use kube::ResourceExt;
 use kube::api::DynamicObject;

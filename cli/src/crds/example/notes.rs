@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use flotilla_crds::shape::{Object, Shape};
 use flotilla_crds::{Kind, Owner, Version};
+use flotilla_crds::{Object, Shape};
 use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
 use serde_json::Value;
 use serde_saphyr::Commented;

@@ -16,6 +16,13 @@ pub(super) struct Part<'a> {
     pub(super) columns: u64,
 }
 
+impl Part<'_> {
+    /// The place in the text of a place in this part.
+    pub(super) fn place(&self, line: u64, column: u64) -> (u64, u64) {
+        (line + self.lines, if line == 1 { column + self.columns } else { column })
+    }
+}
+
 /// The documents of a text, at most `most` and one that has the rest.
 pub(super) fn split(text: &str, most: usize) -> Vec<Part<'_>> {
     let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! Why a text is no YAML that we read, in the words of those who write manifests.
+//! Why a text is not YAML that we read, in the words of those who write manifests.
 
 use serde_saphyr::Error;
 use serde_saphyr::budget::BudgetBreach;
@@ -34,15 +34,15 @@ pub(super) fn why(error: &Error) -> String {
             format!("aliases repeat more than {MAX_REPLAYED} values")
         }
         Error::AliasReplayStackDepthExceeded { .. } => too_deep(),
-        Error::RecursiveReferencesRequireWeakTypes { .. } => "the alias names what it is in".to_owned(),
-        Error::UnknownAnchor { .. } => "this document has no such anchor before the alias".to_owned(),
-        Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key {key} is there twice"),
+        Error::RecursiveReferencesRequireWeakTypes { .. } => "the alias refers to a value that contains it".to_owned(),
+        Error::UnknownAnchor { .. } => "this document defines no such anchor before the alias".to_owned(),
+        Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key {key} appears twice"),
         Error::MergeValueNotMapOrSeqOfMaps { .. } => "<< takes a map or a list of maps".to_owned(),
-        Error::NonFiniteFloat { value, .. } => format!("{value} is no number that JSON has"),
-        Error::InvalidScalar { .. } => "the value is not what its tag says".to_owned(),
+        Error::NonFiniteFloat { value, .. } => format!("{value} is not a number that JSON can hold"),
+        Error::InvalidScalar { .. } => "the value does not match its tag".to_owned(),
         Error::BinaryNotUtf8 { .. } => "!!binary must hold UTF-8 text".to_owned(),
         // Keys are what we ask to be texts.
-        Error::NullIntoString { .. } | Error::Unexpected { .. } => "a key must be a text".to_owned(),
+        Error::NullIntoString { .. } | Error::Unexpected { .. } => "a key must be a string".to_owned(),
         other => {
             let text = other.to_string();
             let text = without_place(&text);
@@ -56,7 +56,7 @@ fn too_deep() -> String {
     format!("nested deeper than {MAX_DEPTH} levels")
 }
 
-/// The reader's messages end with their place, which is told before them.
+/// The reader's messages end with their place, which is printed before them.
 fn without_place(text: &str) -> &str {
     let line = text.lines().next().unwrap_or_default();
     line.rfind(" at line ").map_or(line, |at| &line[..at])

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use flotilla_crds::specimen::Extent;
+use flotilla_crds::Extent;
 use flotilla_crds::{Kind, Version};
 use flotilla_worker::engine::spec_version;
 use futures::stream::{self, StreamExt as _};

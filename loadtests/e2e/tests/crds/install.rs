@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use flotilla_crds::admission;
+use flotilla_crds::ADMISSION_POLICY;
 use flotilla_testbed::control_plane::audit::{Event, Object};
 use serde_json::Value;
 
@@ -69,7 +69,7 @@ async fn next_leader_writes_nothing() {
     assert_eq!((end.number("installed"), end.number("written"), end.number("failed")), (all, 0, 0));
     let installed = ["customresourcedefinitions", "validatingadmissionpolicies", "validatingadmissionpolicybindings"];
     // Another test asks whether the server would take CRDs that are not installed.
-    let names: BTreeSet<String> = before.keys().cloned().chain([admission::POLICY.to_owned()]).collect();
+    let names: BTreeSet<String> = before.keys().cloned().chain([ADMISSION_POLICY.to_owned()]).collect();
     let is_ours = |object: &Object| installed.contains(&object.resource.as_str()) && names.contains(&object.name);
     let is_write = |event: &&Event| event.is_write() && event.object.as_ref().is_some_and(is_ours);
     let events = installation.control_plane.audit_events().unwrap().split_off(from);
