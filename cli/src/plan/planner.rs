@@ -146,7 +146,7 @@ impl<'a> Planner<'a> {
         };
         self.ids[index] = Some(id.clone());
         problems.extend(self.same_id(index, &id));
-        let (Some(version), Some(subject)) = (resource.version(), self.subject(resource)) else {
+        let (Some(version), Some(subject)) = (resource.version(), subject(resource)) else {
             return (None, problems);
         };
         let mut bodies = [Value::Null, Value::Null];
@@ -190,22 +190,9 @@ impl<'a> Planner<'a> {
         (Some(request), problems)
     }
 
-    /// The resource as its request depends on it; None if its version is unknown or it is not a resource of ARM.
-    fn subject<'r>(&self, resource: &'r Resource) -> Option<Subject<'r>> {
-        Some(Subject {
-            catalog: Catalog::embedded(),
-            kind: &resource.kind,
-            version: resource.version()?,
-            namespace: &resource.namespace,
-            name: &resource.name,
-            uid: None,
-            spec: &resource.spec,
-        })
-    }
-
     /// Resources that must exist before this one.
     fn edges(&self, resource: &Resource) -> Vec<Edge> {
-        let Some(needs) = self.subject(resource).map(|subject| subject.needs()) else { return Vec::new() };
+        let Some(needs) = subject(resource).map(|subject| subject.needs()) else { return Vec::new() };
         let mut edges = Vec::new();
         let mut edge = |to: Option<usize>, field: &str| {
             edges.extend(to.map(|to| Edge { to, field: field.to_owned() }));
@@ -248,7 +235,7 @@ impl<'a> Planner<'a> {
         if !kind.entry().manager.is_arm() {
             return Err(Box::new(resource.error("kind", format!("{} objects have no ARM id", kind.name()))));
         }
-        let Some(subject) = self.subject(resource) else {
+        let Some(subject) = subject(resource) else {
             return Err(Box::new(resource.error("apiVersion", format!("{} has no such version", kind.name()))));
         };
         let needs = subject.needs();
@@ -404,6 +391,19 @@ impl<'a> Planner<'a> {
         };
         Some(problem.warning())
     }
+}
+
+/// The resource as its request depends on it; None if its version is unknown.
+fn subject(resource: &Resource) -> Option<Subject<'_>> {
+    Some(Subject {
+        catalog: Catalog::embedded(),
+        kind: &resource.kind,
+        version: resource.version()?,
+        namespace: &resource.namespace,
+        name: &resource.name,
+        uid: None,
+        spec: &resource.spec,
+    })
 }
 
 /// The Secrets or the ConfigMaps among the manifests.

@@ -47,13 +47,6 @@ pub enum Wanted {
     },
 }
 
-impl Needs {
-    /// All keys of config maps, the one with the name included.
-    pub fn all_config_maps(&self) -> impl Iterator<Item = &KeyInput> {
-        self.name.iter().chain(&self.config_maps)
-    }
-}
-
 impl Subject<'_> {
     /// What this spec needs from elsewhere.
     pub fn needs(&self) -> Needs {
