@@ -78,6 +78,7 @@ impl BusyFleet {
         let now = Instant::now();
         let level = Class::Write.limit().capacity;
         let arm = Arm { time_scale, level, refilled: now, closed_until: now, calls: 0, refused: 0 };
+        #[expect(clippy::disallowed_methods, reason = "what workers say while no leader lives is dropped by the next")]
         let (up, heard) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
         let mut fleet = Self {

@@ -180,7 +180,7 @@ impl Worker {
                     let mut told = told.lock().expect("no panic");
                     match event {
                         Event::Gained(gained) => {
-                            told.gained.extend(gained.iter().map(|g| (g.range, g.handover.is_unclean())))
+                            told.gained.extend(gained.iter().map(|g| (g.range, g.handover.is_unclean())));
                         }
                         Event::Leaving { done, .. } => drop(done.send(())),
                         Event::Kinds(kinds) => told.kinds = kinds,
