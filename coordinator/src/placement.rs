@@ -20,6 +20,9 @@ const START_BELOW: f64 = 0.85;
 /// … and goes on until all are within these.
 const STOP_ABOVE: f64 = 1.03;
 const STOP_BELOW: f64 = 0.95;
+/// … and differ from the mean by no less than this: an imbalance of fewer objects costs less than the reads that a move brings. Workers with less
+/// than half of the mean get their part however small it is.
+const WORTH_EVENING: f64 = 25.0;
 /// A piece with a smaller share of the mean does not even out anything, however many of them move.
 const WORTH_MOVING: f64 = 0.01;
 /// Share of the whole load that may move in one round for the sake of balance. Workers with less than half of the mean are
@@ -190,7 +193,9 @@ impl<'a> Draft<'a> {
         let out_of = |loads: &[f64], mean: f64, above: f64, below: f64| {
             loads.iter().any(|load| *load > mean * above || *load < mean * below)
         };
-        if self.mean <= 0.0 || !out_of(&self.loads, self.mean, above, below) {
+        let mean = self.mean;
+        let matters = |load: &f64| (load - mean).abs() >= WORTH_EVENING || *load < mean / 2.0;
+        if mean <= 0.0 || !self.loads.iter().any(|load| matters(load) && out_of(&[*load], mean, above, below)) {
             return;
         }
         let total: f64 = self.loads.iter().sum();
@@ -349,5 +354,7 @@ fn short(key: &Key) -> String {
     }
 }
 
+#[cfg(test)]
+mod quiet;
 #[cfg(test)]
 mod tests;
