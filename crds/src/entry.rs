@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::graph::NodeId;
 use crate::manager::Manager;
+use crate::scopes::Scopes;
 
 /// What the index says about a kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,8 +30,8 @@ pub struct KindEntry {
     /// How the PUT body treats collections that are not set.
     #[serde(default, skip_serializing_if = "Payload::is_plain")]
     pub payload: Payload,
-    /// Bits of ARM scopes at which it can be written, as in the type data: 1 tenant, 2 management group, 4 subscription, 8 resource group, 16 extension.
-    pub scopes: u32,
+    /// Where in ARM it can be written.
+    pub scopes: Scopes,
     /// The group and kind of its owner, where that is a kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<(String, String)>,

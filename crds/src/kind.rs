@@ -169,8 +169,8 @@ impl Kind {
         match self.owner() {
             Owner::Kind { .. } | Owner::Resource { .. } => Scope::Owner,
             Owner::Extension => Scope::Extension,
-            Owner::None if self.entry.scopes & 8 != 0 => Scope::Owner,
-            Owner::None if self.entry.scopes & 4 != 0 => Scope::Subscription,
+            Owner::None if self.entry.scopes.resource_group() => Scope::Owner,
+            Owner::None if self.entry.scopes.subscription() => Scope::Subscription,
             Owner::None => Scope::Tenant,
         }
     }
@@ -264,10 +264,12 @@ pub(crate) fn owner(entry: &KindEntry) -> Owner {
     let parent = parent_type(&entry.arm_type);
     match &entry.owner {
         Some((group, kind)) => Owner::Kind { group: group.clone(), kind: kind.clone() },
-        None if entry.scopes & 16 != 0 && !parent.contains('/') => Owner::Extension,
+        None if entry.scopes.extension() && !parent.contains('/') => Owner::Extension,
         None if entry.further && parent.contains('/') => Owner::Resource { arm_type: parent.to_owned() },
-        None if entry.scopes == 2 => Owner::Resource { arm_type: "Microsoft.Management/managementGroups".to_owned() },
-        None if entry.scopes & 16 != 0 => Owner::Extension,
+        None if entry.scopes.only_management_group() => {
+            Owner::Resource { arm_type: "Microsoft.Management/managementGroups".to_owned() }
+        }
+        None if entry.scopes.extension() => Owner::Extension,
         None => Owner::None,
     }
 }

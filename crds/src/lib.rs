@@ -20,6 +20,7 @@ mod manager;
 mod names;
 mod pattern;
 pub mod request;
+mod scopes;
 mod shape;
 mod specimen;
 mod table;
@@ -37,5 +38,6 @@ pub use import::{Error as ImportError, Imported, Report, changes, run as import}
 pub use kind::{Kind, NameContext, NameError, NameRule, Owner, OwnerError, Scope, Version};
 pub use manager::Manager;
 pub use pattern::{Asked, Error as PatternError, Pattern, UnknownVersion};
+pub use scopes::Scopes;
 pub use shape::{Field, Object, Role, Shape};
 pub use specimen::{ARM_ID as SPECIMEN_ARM_ID, Extent, NAME as SPECIMEN_NAME};

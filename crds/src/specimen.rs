@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::arm_id::ArmId;
 use crate::graph::Node;
 use crate::kind::{Kind, NameRule, Owner, Version};
+use crate::scopes::Scopes;
 use crate::shape::Shape;
 use members::Maker;
 
@@ -133,13 +134,13 @@ impl Version {
 }
 
 /// The ARM id of a resource of this type, in a place where a child of it can be: `scopes` are the child's.
-fn id_of(arm_type: &str, scopes: u32) -> ArmId {
+fn id_of(arm_type: &str, scopes: Scopes) -> ArmId {
     let mut segments = arm_type.split('/');
     let (provider, first) = (segments.next().unwrap_or_default(), segments.next().unwrap_or_default());
     let top = format!("{provider}/{first}");
     let top = match scopes {
-        scopes if scopes & 8 != 0 => ArmId::resource_group(text::UUID, NAME).extension(&top, NAME),
-        scopes if scopes & 4 != 0 => ArmId::subscription(text::UUID).extension(&top, NAME),
+        scopes if scopes.resource_group() => ArmId::resource_group(text::UUID, NAME).extension(&top, NAME),
+        scopes if scopes.subscription() => ArmId::subscription(text::UUID).extension(&top, NAME),
         _ => ArmId::tenant_resource(&top, NAME),
     };
     segments.fold(top, |id, segment| id.child(segment, NAME))

@@ -50,7 +50,11 @@ fn owners_that_are_kinds_exist() {
             assert!(kind == "ResourceGroup" || owner.arm_type.eq_ignore_ascii_case(below), "{}", entry.kind);
         }
         let alone = flotilla_crds::Owner::None == catalog.kind(&entry.group, &entry.kind).unwrap().owner();
-        assert!(!alone || entry.scopes & (1 | 4) != 0, "{} has no owner and no scope", entry.kind);
+        assert!(
+            !alone || entry.scopes.tenant() || entry.scopes.subscription(),
+            "{} has no owner and no scope",
+            entry.kind
+        );
     }
 }
 

@@ -13,6 +13,7 @@ use super::{Error, convert, facts, owners, raw, types};
 use crate::archive;
 use crate::entry::{KindEntry, VersionEntry};
 use crate::graph::{Node, NodeId};
+use crate::scopes::Scopes;
 
 /// What a block is made from.
 pub(super) struct Maker<'a> {
@@ -122,7 +123,7 @@ impl Maker<'_> {
         })?;
         if served {
             entry.arm_type.clone_from(&resource.arm_type);
-            entry.scopes = resource.writable;
+            entry.scopes = Scopes::from_bits(resource.writable);
         }
         let about = facts::About {
             group: &entry.group,

@@ -13,6 +13,7 @@ use crate::catalog::LEAVE_OUT;
 use crate::entry::{KindEntry, Payload};
 use crate::manager::Manager;
 use crate::names;
+use crate::scopes::Scopes;
 
 /// What a name may have: the API server wants labels for the plural and for the kind with `List` behind it.
 const LONGEST: usize = 63;
@@ -92,7 +93,7 @@ impl Exceptions {
             hub: String::new(),
             exports: Vec::new(),
             payload: Payload::default(),
-            scopes: 0,
+            scopes: Scopes::default(),
             owner: None,
             further: true,
             block: 0,

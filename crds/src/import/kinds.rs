@@ -6,6 +6,7 @@ use super::{Error, table};
 use crate::entry::{Export, KindEntry, Payload};
 use crate::manager::Manager;
 use crate::names;
+use crate::scopes::Scopes;
 
 /// A kind that the catalog shall hold.
 pub(super) struct Wanted {
@@ -69,7 +70,7 @@ pub(super) fn read(data: &Path) -> Result<Vec<Wanted>, Error> {
             versions: Vec::new(),
             exports: Vec::new(),
             payload: Payload::default(),
-            scopes: 0,
+            scopes: Scopes::default(),
             owner: None,
             further: false,
             block: 0,

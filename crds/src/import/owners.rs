@@ -16,10 +16,10 @@ pub(super) fn link(kinds: &mut [KindEntry]) {
         }
         let arm_type = kind.arm_type.to_ascii_lowercase();
         let parent = arm_type.rsplit_once('/').map_or("", |(parent, _)| parent);
-        let extends = kind.scopes & 16 != 0;
+        let extends = kind.scopes.extension();
         kind.owner = if parent.contains('/') {
-            known.get(parent).filter(|_| kind.further || kind.scopes & 8 != 0).cloned()
-        } else if kind.scopes & 8 == 0 || extends {
+            known.get(parent).filter(|_| kind.further || kind.scopes.resource_group()).cloned()
+        } else if !kind.scopes.resource_group() || extends {
             // One that extends any resource, or is of a subscription or the tenant, has no owner of one kind.
             None
         } else {
