@@ -302,7 +302,7 @@ fn mistakes_are_named_with_file_line_and_rule() {
         (
             "data/exports.tsv",
             "example.azure.com\tOther\tsecret\tx\t*\t\n",
-            "/data/exports.tsv:1: there is no kind example.azure.com/Other",
+            "/data/exports.tsv:1: the kind example.azure.com/Other does not exist",
         ),
         (
             "data/exports.tsv",
