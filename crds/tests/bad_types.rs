@@ -170,7 +170,7 @@ fn lines_of_tables_that_break_a_rule_are_refused() {
             (KIND.repeat(2), "2: line 1 has a.azure.com/B (bs) already"),
             (KIND.to_owned() + &KIND.replace("\tB\t", "\tC\t"), "2: line 1 has a.azure.com/B (bs) already"),
             (KIND.replace("v20240101\tv", "v20240101,v20240101\tv"), "1: version v20240101 appears twice"),
-            (KIND.replace("v20240101\n", "v20230101\n"), "1: the hub v20230101 is none of the versions"),
+            (KIND.replace("v20240101\n", "v20230101\n"), "1: the hub v20230101 is not one of the versions"),
             (KIND.replace("20240101", "20990101"), "1: no types.json has Microsoft.A/bs@2099-01-01"),
             (KIND.replace("v20240101", "newest"), "1: version newest does not name an api-version"),
             (KIND.replace("a.azure.com", ""), "1: \"\" can't be the group"),

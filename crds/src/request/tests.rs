@@ -49,7 +49,7 @@ fn names_that_can_not_be_used_are_refused_with_their_field() {
         (&both, Some("b"), "spec.azureNameFromConfig", "exclude each other"),
         (&config, Some(""), "spec.azureNameFromConfig", "empty value"),
         (&config, None, "spec.azureName", "not resolved"),
-        (&config, Some("a/b"), "spec.azureNameFromConfig", "which no ARM name can have"),
+        (&config, Some("a/b"), "spec.azureNameFromConfig", "not allowed in an ARM name"),
     ] {
         let error = with(ADMIN, Some("u"), spec, |subject| subject.name(value)).unwrap_err();
         assert_eq!(error.path, path);
