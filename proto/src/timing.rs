@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// `FLOTILLA_GENERATE=1 cargo test -p flotilla-proto page_of_timings` writes the page; `make generate` does it too.
+    /// `make generate` writes the page.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a test's own switch")]
     fn page_of_timings_is_up_to_date() {
@@ -183,7 +183,7 @@ mod tests {
             fs::write(&file, page()).unwrap();
         }
         let committed = fs::read_to_string(&file).unwrap_or_default();
-        assert_eq!(committed, page(), "run FLOTILLA_GENERATE=1 cargo test -p flotilla-proto page_of_timings");
+        assert_eq!(committed, page(), "run make generate");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::arm::error::Category;
 /// How a resource stands, by its `provisioningState`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Something runs on it; its name is no terminal state.
+    /// Something runs on it; its state is not a terminal one.
     Running,
     /// It was deleted and is going away.
     Deleting,
@@ -38,7 +38,7 @@ impl State {
 /// A read's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Live {
-    /// There is no such resource.
+    /// Azure does not have the resource.
     Absent,
     /// ARM would not say.
     Refused {

@@ -88,7 +88,7 @@ impl Policy {
     }
 }
 
-/// The annotation's text is no policy.
+/// The annotation's text is not a policy.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("unknown reconcile policy {0:?}; known are manage, skip, detach-on-delete")]
 pub struct UnknownPolicy(String);

@@ -54,7 +54,6 @@ pub(crate) const LISTED: &[Listed] = &[
     // Needs a subscription of Azure.
     listed("az ad sp create-for-rbac --role Contributor --scopes /subscriptions/…", Instead::Nothing),
     // Needs a database that is on GitHub only.
-    listed("cargo deny check advisories", Instead::Nothing),
     // Needs a pod, and so a kubelet.
     listed(LOG_LEVEL, Instead::Calls),
     // Runs until it is stopped; the fleet of these tests runs with other settings.
